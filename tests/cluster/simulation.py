@@ -57,11 +57,15 @@ STATUS = WorkerStatus(
 
 
 class SilentOperator:
+    def __init__(self) -> None:
+        self.loads: list[ServerReady] = []
+
     def on_listening(self, listening: ServerListening) -> None: ...
 
     def on_loading(self, loading: LoadingProgress) -> None: ...
 
-    def on_ready(self, ready: ServerReady) -> None: ...
+    def on_ready(self, ready: ServerReady) -> None:
+        self.loads.append(ready)
 
     def on_reload(self, report: ReloadReport) -> None: ...
 
@@ -85,6 +89,7 @@ class SimulatedWorker:
         self.ended = ("", "")
         self.has_gone = False
         self.is_silent = False
+        self.is_draining = False
         self.waiting_elsewhere = 0
         self.tickets = TicketGate(SECRET, CLUSTER, id)
         self.link: SimulatedLink | None = None
@@ -107,7 +112,15 @@ class SimulatedWorker:
             return
         phase = "ready" if self.is_ready else "loading"
         released = self.tickets.released
-        status = replace(STATUS, worker=self.id, phase=phase, session=self.session, ended=self.ended, released=released)
+        status = replace(
+            STATUS,
+            worker=self.id,
+            phase=phase,
+            session=self.session,
+            ended=self.ended,
+            released=released,
+            draining=self.is_draining,
+        )
         self.pass_on(lambda: link.on_status(status))
 
     def load(self) -> None:
@@ -243,6 +256,7 @@ class Simulation:
         self.pending: list[str] = []
         self.free = {f"n-{number}": slots for number in range(nodes)}
         self.clients: dict[str, Client] = {}
+        self.operator = SilentOperator()
         self._on_stop = on_stop
         self._load_s = load_s
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -260,7 +274,7 @@ class Simulation:
         id = f"f-{next(self._fronts)}"
         self.fleet = WorkerFleet(
             SlotSettings(options=self._options, clock=self.clock),
-            SilentOperator(),
+            self.operator,
             placement=self,
             scaling=self._scaling,
             front=FrontIdentity(id, "here", 1, 0.0),

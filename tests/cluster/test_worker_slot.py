@@ -8,7 +8,11 @@ from collections.abc import AsyncIterator
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.routes.health import slot_status
+from reactor_runtime.server.workers.engine import EnginePhase
 from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
+
+LOAD_S = 20.0
 
 
 class OneWorker:
@@ -17,7 +21,12 @@ class OneWorker:
     def __init__(self, limits: TurnLimits | None) -> None:
         self.assigned: list[Assignment] = []
         self.simulation = Simulation(
-            nodes=1, slots=1, scaling=Scaling(least=1, most=1), limits=limits, on_assigned=self.assigned.append
+            nodes=1,
+            slots=1,
+            scaling=Scaling(least=1, most=1),
+            load_s=LOAD_S,
+            limits=limits,
+            on_assigned=self.assigned.append,
         )
 
     @property
@@ -47,7 +56,7 @@ class OneWorker:
 @contextlib.asynccontextmanager
 async def one_worker(limits: TurnLimits | None = None) -> AsyncIterator[OneWorker]:
     front = OneWorker(limits)
-    await front.wait(30.0)
+    await front.wait(LOAD_S + 10)
     yield front
     await front.simulation.end()
 
@@ -63,3 +72,46 @@ async def test_the_limit_of_a_turn_is_not_kept_for_the_next_session() -> None:
         await front.begin()
         assert front.assigned[-1].client == "b"
         assert front.worker.waiting_elsewhere == 0
+
+
+async def test_a_worker_that_drains_is_loaded_and_gets_no_other_client() -> None:
+    async with one_worker() as front:
+        await front.arrive("a")
+        await front.begin()
+        slot, worker = front.slot, front.worker
+        worker.is_draining = True
+        worker.report()
+        await front.wait()
+        assert (slot.engine.phase, slot.losses, slot_status(slot)) == (EnginePhase.READY, 0, "busy")
+        worker.end()
+        await front.arrive("b")
+        assert (front.simulation.waiting, slot_status(slot)) == (["b"], "stopping")
+
+
+async def test_contact_that_comes_back_is_no_load() -> None:
+    async with one_worker() as front:
+        front.worker.fall_silent()
+        await front.arrive("a")
+        assert front.simulation.waiting == ["a"]
+        front.worker.speak()
+        await front.wait()
+        assert not front.simulation.waiting
+        assert len(front.simulation.operator.loads) == 1
+        assert front.slot.losses == 0
+
+
+async def test_each_load_of_a_model_is_reported_also_after_a_loss_of_contact() -> None:
+    async with one_worker() as front:
+        front.worker.fall_silent()
+        front.worker.is_ready = False
+        front.worker.speak()
+        await front.wait()
+        front.worker.load()
+        await front.wait()
+        assert len(front.simulation.operator.loads) == 2
+        assert front.slot.losses == 1
+
+
+async def test_a_worker_is_idle_from_when_its_model_is_loaded() -> None:
+    async with one_worker() as front:
+        assert front.slot.idle_since == front.simulation.clock.now() - 10

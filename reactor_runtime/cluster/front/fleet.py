@@ -144,7 +144,7 @@ class WorkerFleet:
         """Start no worker, and let each end with its session."""
         self._stopping = True
         for worker in self._workers.values():
-            if not worker.is_draining:
+            if not worker.slot.is_draining:
                 worker.send(Drain())
 
     async def stop(self) -> None:
@@ -179,7 +179,7 @@ class WorkerFleet:
         waiting = len(self.admission.wait_queue.waiting)
         # Those that were released may take a while to end.
         slots, workers = self.admission.slots, self._workers.values()
-        staying = [worker.state for worker in workers if worker.slot in slots and not worker.is_draining]
+        staying = [worker.state for worker in workers if worker.slot in slots and not worker.slot.is_draining]
         plan = make_plan(self._scaling, staying, waiting, now)
         for id in plan.release:
             logger.info("worker released worker=%s", id)

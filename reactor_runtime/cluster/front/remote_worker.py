@@ -97,11 +97,6 @@ class RemoteWorker:
         )
 
     @property
-    def is_draining(self) -> bool:
-        """Whether the worker admits no other client, and ends with its session."""
-        return self.slot.status is not None and self.slot.status.draining
-
-    @property
     def address(self) -> str:
         """The URL of the worker for the front; "" until it is placed."""
         return self._access.address

@@ -27,7 +27,6 @@ from reactor_runtime.wire.protocol import CloseCode
 logger = logging.getLogger(__name__)
 
 NO_CONTACT = "there is no contact with the worker"
-DRAINS = "the worker ends with its session"
 LOST = "lost"
 FAILURES = ("model_error", "model_died", LOST)
 
@@ -49,8 +48,8 @@ class WorkerEngine:
         return self._now() - self._loading_since if self.phase is EnginePhase.LOADING else 0.0
 
     def update(self, status: WorkerStatus) -> None:
-        self.phase = EnginePhase.LOADING if status.draining else EnginePhase(status.phase)
-        self.detail = DRAINS if status.draining else status.detail
+        self.phase = EnginePhase(status.phase)
+        self.detail = status.detail
         self.progress = status.progress
         self.failed_loads = status.failed_loads
         self._loading_since = self._now() - status.loading_s
@@ -213,6 +212,7 @@ class WorkerSlot:
         self.ids: Mapping[str, str] = {"worker": worker}
         self.engine = WorkerEngine(settings.clock.now)
         self.session: WorkerSession | None = None
+        self.is_draining = False
         self.status: WorkerStatus | None = None
         self.failed_in_a_row = 0
         self.losses = 0
@@ -323,14 +323,19 @@ class WorkerSlot:
     def on_status(self, status: WorkerStatus) -> None:
         """Follow the worker's model and its session."""
         before, had_started = self.engine.phase, self.has_started
-        self.status = status
-        self._has_contact = True
+        was_loaded = self.status is not None and self.status.phase == EnginePhase.READY
+        is_loaded = status.phase == EnginePhase.READY
+        if is_loaded and not was_loaded:
+            self.idle_since = self._settings.clock.now()
+        self.losses += was_loaded and not is_loaded
         self.engine.update(status)
+        self.status = status
+        self.is_draining = status.draining
+        self._has_contact = True
         self._follow(status, had_started=had_started)
-        if before is not EnginePhase.READY and self.engine.phase is EnginePhase.READY:
-            self._callbacks.on_ready(self, status.loading_s)
-        elif before is EnginePhase.READY and self.engine.phase is not EnginePhase.READY:
-            self.losses += 1
+        if is_loaded and before is not EnginePhase.READY:
+            self._callbacks.on_ready(self, None if was_loaded else status.loading_s)
+        elif before is EnginePhase.READY and not is_loaded:
             self._callbacks.on_lost()
 
     def lose_contact(self, reason: str) -> None:

@@ -80,6 +80,8 @@ def slot_status(slot: Slot) -> str:
         return "failed" if engine.failed_loads else engine.phase.value
     if slot.session is not None:
         return "stopping" if slot.session.phase is SessionPhase.STOPPING else "busy"
+    if slot.is_draining:
+        return "stopping"
     return "failed" if slot.failed_in_a_row >= FAILED_SESSIONS else "ready"
 
 

@@ -167,8 +167,9 @@ class Admission(Generic[S]):
         if (loading := self.slots.loading_message()) is not None:
             client.send_message("reactor.session", loading)
 
-    def _slot_ready(self, slot: S, load_s: float) -> None:
-        self._on_slot_ready(slot, load_s)
+    def _slot_ready(self, slot: S, load_s: float | None) -> None:
+        if load_s is not None:
+            self._on_slot_ready(slot, load_s)
         self.slots.offer(slot)
         self.assignment.reassign()
         self._assign_free_slots()

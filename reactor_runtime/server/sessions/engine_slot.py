@@ -64,6 +64,8 @@ class EngineSlot:
         self.session: ServedSession | None = None
         self.failed_in_a_row = 0
         self.losses = 0
+        # All slots of a server end together.
+        self.is_draining = False
         # the id of the session that ended last, and the reason
         self.last_end = ("", "")
         self.reload = ReloadNotices(

@@ -122,11 +122,13 @@ class Slot(Protocol):
     """A loaded model, the session on it and the clients that see it; use on the server's loop.
 
     `failed_in_a_row` is the number of sessions that failed since one that did not, `losses` that of crashes.
+    `is_draining` is whether the slot ends with its session.
     """
 
     number: int
     failed_in_a_row: int
     losses: int
+    is_draining: bool
 
     @property
     def model_name(self) -> str: ...
@@ -178,11 +180,12 @@ S = TypeVar("S", bound=Slot)
 class SlotCallbacks(Generic[S]):
     """Hold the callbacks of admission that its slots call.
 
-    `on_ready` gets the seconds that loading took. `on_session_visible` is called when a session can be watched, before
-    its start is announced, and `on_session_started` after that. `on_lost` is called when a slot has lost its model.
+    `on_ready` gets the seconds that loading took, or None if a slot with a loaded model serves again.
+    `on_session_visible` is called when a session can be watched, before its start is announced, and
+    `on_session_started` after that. `on_lost` is called when a slot has lost its model.
     """
 
-    on_ready: Callable[[S, float], None]
+    on_ready: Callable[[S, float | None], None]
     on_lost: Callable[[], None]
     on_session_visible: Callable[[S], None]
     on_session_started: Callable[[], None]

@@ -8,7 +8,7 @@ from typing import Any, Generic
 
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import S
+from reactor_runtime.server.sessions.slot import S, Slot
 from reactor_runtime.server.workers.engine import EnginePhase
 
 
@@ -60,8 +60,8 @@ class SlotPool(Generic[S]):
             rank = heapq.heappop(self._free)
             self._in_free.discard(rank)
             slot = self._slots.get(rank[1])
-            is_ready = slot is not None and slot.session is None and slot.engine.phase is EnginePhase.READY
-            if slot is not None and is_ready and slot.failed_in_a_row == rank[0]:
+            is_free = slot is not None and slot.session is None and _accepts_sessions(slot)
+            if slot is not None and is_free and slot.failed_in_a_row == rank[0]:
                 return slot
         return None
 
@@ -108,8 +108,8 @@ class SlotPool(Generic[S]):
         }
         if started:
             return min(started, key=lambda slot: started[slot])
-        ready = [slot for slot in self if slot.engine.phase is EnginePhase.READY]
-        return max(ready or self, key=lambda slot: (slot.session is not None, slot is self.last_used), default=None)
+        serving = [slot for slot in self if _accepts_sessions(slot)]
+        return max(serving or self, key=lambda slot: (slot.session is not None, slot is self.last_used), default=None)
 
     def watched(self, session_id: str) -> S | None:
         """Return the slot for a client that watches the session of this id, or where there is none the default one."""
@@ -139,7 +139,7 @@ class SlotPool(Generic[S]):
     def loading_message(self) -> dict[str, Any] | None:
         """Return the data of the `reactor.session` message for loading; None while a slot serves, or none loads."""
         # An engine that loads while its session remains has just crashed: the message `ended` comes first.
-        if any(slot.engine.phase is EnginePhase.READY for slot in self):
+        if any(_accepts_sessions(slot) for slot in self):
             return None
         loading = [slot for slot in self if slot.engine.phase is EnginePhase.LOADING and slot.session is None]
         if not loading:
@@ -153,3 +153,7 @@ class SlotPool(Generic[S]):
             "progress": engine.progress,
             "elapsed_s": round(engine.loading_s, 1),
         }
+
+
+def _accepts_sessions(slot: Slot) -> bool:
+    return slot.engine.phase is EnginePhase.READY and not slot.is_draining

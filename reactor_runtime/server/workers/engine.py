@@ -37,7 +37,7 @@ class EngineStatus(Protocol):
 
     @property
     def loading_s(self) -> float:
-        """How long the model has been loading, in seconds; 0 while the engine waits until it may load."""
+        """How long the model has been loading, or took to load, in seconds; 0 while it waits until it may load."""
 
     @property
     def failed_loads(self) -> int:

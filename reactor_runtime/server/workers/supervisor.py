@@ -75,10 +75,13 @@ class Supervisor:
         self._restart: asyncio.Task[None] | None = None
         self._holds_loading = self._awaits_loading = False
         self._loading_since = time.monotonic()
+        self._load_s = 0.0
 
     @property
     def loading_s(self) -> float:
-        """How long the model has been loading, in seconds; 0 while the engine waits until it may load."""
+        """How long the model has been loading, or took to load, in seconds; 0 while it waits until it may load."""
+        if self.phase is EnginePhase.READY:
+            return self._load_s
         return 0.0 if self._awaits_loading else time.monotonic() - self._loading_since
 
     @property
@@ -270,7 +273,7 @@ class Supervisor:
                 self.reloads.report(message)
             case ipc.Ready():
                 self._release_loading()
-                self.phase = EnginePhase.READY
+                self.phase, self._load_s = EnginePhase.READY, message.load_s
                 self._restarts.after_load()
                 callbacks.on_ready(message.load_s)
                 if self.reloads.after_ready():

@@ -47,7 +47,7 @@ async def test_an_engine_that_ends_for_lack_of_resources_is_started_again(
     (customized / "sitecustomize.py").write_text(FIRST_ENDS)
     (customized / "first").touch()
     project = manifest.load(write_project(tmp_path, MODEL))
-    ready = asyncio.Event()
+    ready: asyncio.Future[float] = asyncio.get_running_loop().create_future()
     supervisor = Supervisor(
         Load(str(project.project), project.module, project.class_name, "{}", "info", "text"),
         SystemClock(),
@@ -56,13 +56,14 @@ async def test_an_engine_that_ends_for_lack_of_resources_is_started_again(
         start=partial(EngineProcess, None, {"PYTHONPATH": os.pathsep.join((str(customized), str(ROOT)))}),
     )
     callbacks = EngineCallbacks(
-        on_ready=lambda _: ready.set(), on_message=lambda _, __: None, on_lost=lambda how: pytest.fail(how)
+        on_ready=ready.set_result, on_message=lambda _, __: None, on_lost=lambda how: pytest.fail(how)
     )
     running = asyncio.create_task(supervisor.run(callbacks))
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            await ready.wait()
+            load_s = await ready
         assert (supervisor.phase, supervisor.failed_loads) == (EnginePhase.READY, 0)
+        assert supervisor.loading_s == load_s
     finally:
         await supervisor.stop()
         await running
