@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from http import HTTPStatus
 
 import pytest
@@ -11,7 +12,9 @@ from websockets.http11 import Request, Response
 
 from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
 from tests.cluster.test_worker_socket import worker
 from tests.fakes import FakeClock
@@ -65,6 +68,26 @@ async def test_a_worker_that_refuses_a_client_can_be_reached() -> None:
         expected = RelayEnd(CloseCode.FULL, "the worker refused the connection: the ticket has expired")
         assert await end_of(url) == expected
     assert (await end_of(url)).failure is Failure.UNREACHED
+
+
+async def test_the_view_of_a_client_is_sent_first_and_what_it_changes_is_kept() -> None:
+    arrived: asyncio.Queue[str | bytes] = asyncio.Queue()
+
+    async def handle(connection: ServerConnection) -> None:
+        async for message in connection:
+            arrived.put_nowait(message)
+
+    client = new_client()
+    async with worker(handle) as url:
+        client.outbox.set_view(View(max_fps=math.inf, tracks=("a",), codecs=("jpeg",)))
+        relay = Relay(client, url, lambda _: None)
+        sent = '{"type": "reactor.view", "data": {"paused": true, "max_fps": 5}}'
+        relay.pass_on(sent.encode(), is_text=True)
+        first, second = [await asyncio.wait_for(arrived.get(), TIMEOUT_S) for _ in range(2)]
+    assert isinstance(first, str)
+    assert decode_text(first) == View(tracks=("a",), codecs=("jpeg",))
+    assert second == sent
+    assert client.outbox.view == View(paused=True, max_fps=5.0)
 
 
 @pytest.mark.parametrize("first", [b"RIFF" + bytes(3 << 20), picture(1)], ids=["in sum", "in place of a small one"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 from pathlib import Path
@@ -12,8 +13,9 @@ from reactor_runtime.cluster.front.relay import Relay
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.workers.engine import EnginePhase
+from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
 from tests.cluster.front import MODEL, running_front
-from tests.server.client import client, controlling
+from tests.server.client import client, controlling, picture
 from tests.server.running import write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -83,6 +85,48 @@ async def test_a_viewer_that_loses_its_connection_to_the_worker_affects_nobody_e
         assert slot.engine.phase is EnginePhase.READY
         await viewer.frame()
         await controller.frame()
+
+
+async def test_a_client_that_paused_while_it_waited_gets_frames_when_it_asks_for_them(project: Path) -> None:
+    async with running_front(project) as front, controlling(front.url) as first, client(front.url) as second:
+        await second.data("reactor.queue", position=1)
+        await second.send("reactor.view", {"paused": True})
+        # The answer to what follows the view.
+        await second.ask("set_level", {"level": 1})
+        await first.socket.close()
+        await second.data("reactor.session", phase="started")
+        await second.ask("set_level", {"level": 50})
+        assert second.frames == 0
+        await second.send("reactor.view", {"paused": False})
+        assert abs((await second.frame(applied=1)).level - 50) < 3
+
+
+async def test_the_view_of_a_client_holds_at_its_next_worker(project: Path) -> None:
+    async with running_front(project) as front, controlling(front.url) as controller:
+        await controller.send("reactor.view", {"paused": True})
+        await controller.ask("set_level", {"level": 50})
+        front.kill(front.slots[0])
+        await controller.data("reactor.session", phase="lost")
+        before = controller.frames
+        await controller.data("reactor.session", phase="started")
+        await controller.ask("set_level", {"level": 50})
+        assert controller.frames == before
+
+
+async def test_a_client_that_watches_while_it_waits_sends_nothing_to_the_model(project: Path) -> None:
+    async with running_front(project) as front, controlling(front.url) as first, client(front.url, watch="1") as second:
+        await second.frame()
+        large = "x" * (MAX_VIEWER_BYTES + 1)
+        for message in (picture(1) + bytes(MAX_VIEWER_BYTES), json.dumps({"type": "say", "data": {"text": large}})):
+            await second.socket.send(message)
+            assert (await second.data("reactor.error"))["message"] == "wait for your turn: the message was dropped"
+        refused = await second.ask("set_level", {"level": 1})
+        assert refused["data"]["message"] == "wait for your turn: set_level changed nothing"
+        await second.send("reactor.ping", {"t": 1})
+        assert "server_us" in await second.data("reactor.pong", t=1)
+        await first.socket.close()
+        await second.data("reactor.session", phase="started")
+        assert (await second.ask("set_level", {"level": 50}))["data"] == {"n": 1}
 
 
 async def test_viewers_go_on_with_the_next_worker_when_theirs_stops(project: Path) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import ssl
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum, auto
 from typing import Self
 
@@ -24,10 +25,10 @@ from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.track_encoding import TOP
-from reactor_runtime.wire.codec import decode_ack, encode_text
+from reactor_runtime.wire.codec import decode_ack, decode_text, encode_text
 from reactor_runtime.wire.media_header import MediaHeader, detach, media_kind, read_jpeg_header
 from reactor_runtime.wire.messages import View
-from reactor_runtime.wire.protocol import CloseCode
+from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES, CloseCode
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,8 @@ class Relay:
         self._waiting_bytes = 0
         self._socket = WorkerSocket(url, on_message=self._receive, on_writable=self._send_waiting)
         client.upstream = self
+        if client.outbox.view != View():
+            self._queue(_encode_view(client.outbox.view))
         self._task = asyncio.create_task(self._run())
 
     def close(self, *, lost: bool = False) -> None:
@@ -94,15 +97,12 @@ class Relay:
         self._task.cancel()
 
     def pass_on(self, message: bytes, *, is_text: bool) -> None:
-        """Queue a message of the client for the worker."""
+        """Queue a message of the client for the worker; a view is kept for the next worker too."""
         if is_text and not self._client_acknowledges:
             self._client_acknowledges = decode_ack(message) is not None
+        if is_text and (view := _decode_view(message)) is not None:
+            self._client.outbox.set_view(view)
         self._queue(message.decode(errors="replace") if is_text else message)
-
-    def set_view(self, view: View) -> None:
-        """Limit what the worker sends to what the client wants."""
-        data = {"paused": view.paused, "max_fps": view.max_fps, "tracks": view.tracks}
-        self._queue(encode_text("reactor.view", {name: value for name, value in data.items() if value is not None}))
 
     def on_media_sent(self, header: MediaHeader) -> None:
         """Acknowledge a frame for a client that acknowledges none: its socket has taken the frame."""
@@ -191,6 +191,22 @@ class Relay:
             sound = wav.read_header(file)
             seconds = len(file) / (sound.channels * BYTES_PER_SAMPLE * sound.sample_rate)
             self._client.outbox.queue_sound(EncodedSound(header, data, seconds))
+
+
+def _encode_view(view: View) -> str:
+    values = {name: value for name, value in asdict(view).items() if value not in (None, math.inf)}
+    return encode_text("reactor.view", values)
+
+
+def _decode_view(text: bytes) -> View | None:
+    """Decode a view; return None for any other message, most of which are not decoded."""
+    if len(text) > MAX_VIEWER_BYTES or b"reactor.view" not in text:
+        return None
+    try:
+        message = decode_text(text.decode())
+    except (WireError, UnicodeDecodeError):
+        return None
+    return message if isinstance(message, View) else None
 
 
 def _frame_track(message: bytes) -> str | None:

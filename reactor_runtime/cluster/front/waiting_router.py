@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reactor_runtime.error_codes import ErrorCode
-from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.inbound import why_not
 from reactor_runtime.wire.messages import Event
 
 if TYPE_CHECKING:
@@ -20,26 +21,23 @@ class WaitingRouter:
         self._admission = admission
 
     def controls(self, client: Client) -> bool:
-        """Return whether the messages of a client are relayed to its session."""
-        return client.upstream is not None and client.role is Role.CONTROLLER
+        """Return whether a client is relayed to a session of its own."""
+        return self._admission.slots.controlled_by(client) is not None
 
     def route_event(self, client: Client, event: Event) -> None:
-        message = f"{self._why_not(client)}: {event.type} changed nothing"
+        message = f"{why_not(client, self._admission.slots)}: {event.type} changed nothing"
         client.send_error(ErrorCode.NOT_CONTROLLER, message, message_id=event.id, event=event.type)
 
     def route_media(self, client: Client, data: bytes) -> None:  # noqa: ARG002  (what `MessageRouter` declares)
         self.refuse_dropped(client)
 
     def refuse_dropped(self, client: Client) -> None:
-        client.send_error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the message was dropped")
+        client.send_error(
+            ErrorCode.NOT_CONTROLLER, f"{why_not(client, self._admission.slots)}: the message was dropped"
+        )
 
     def record_activity(self, client: Client) -> None:
         """Do nothing: a client that waits has no idle timeout."""
 
     def keep_recording(self, client: Client) -> None:
         """Do nothing: a front has no recordings."""
-
-    def _why_not(self, client: Client) -> str:
-        if client.role is Role.VIEWER:
-            return "viewers send nothing to the model"
-        return "wait for your turn" if self._admission.slots.loading_message() is None else "the model is loading"

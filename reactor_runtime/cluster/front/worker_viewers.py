@@ -61,11 +61,7 @@ class WorkerViewers:
             return
         if not self._access.redirects(client) or client.role is Role.CONTROLLER:
             ticket = self._access.issue(client, Role.VIEWER)
-            relay = self._relays[client] = self._access.relay(
-                client, ticket, lambda end: self._relay_ended(client, end)
-            )
-            if client.outbox.view != View():
-                relay.set_view(client.outbox.view)
+            self._relays[client] = self._access.relay(client, ticket, lambda end: self._relay_ended(client, end))
         elif session := self._session():
             self._access.redirect(client, self._access.issue(client, Role.VIEWER, session=session))
         else:
@@ -89,10 +85,8 @@ class WorkerViewers:
             self.watch(client)
 
     def set_view(self, client: Client, view: View) -> None:
+        # A relay follows the view itself.
         client.outbox.set_view(view)
-        relay = self._relays.get(client)
-        if relay is not None:
-            relay.set_view(view)
 
     async def snapshot(self, track: str) -> Snapshot | None:
         """Return the worker's latest frame of a track; None if it has none or can't be reached."""

@@ -258,7 +258,7 @@ class ClientReceiver(Generic[S]):
             return 1 / MESSAGES_PER_S
         if message is None:
             self._services.inbound.refuse_dropped(client)
-        elif client.upstream is not None:
+        elif client.upstream is not None and self._is_passed_on(message, is_text=is_text):
             if is_text and (ack := decode_ack(message)) is not None:
                 client.outbox.acknowledge(ack.track, ack.seq)
             client.upstream.pass_on(message, is_text=is_text)
@@ -267,6 +267,15 @@ class ClientReceiver(Generic[S]):
         else:
             self._services.inbound.route_media(client, message)
         return 0.0
+
+    def _is_passed_on(self, message: bytes, *, is_text: bool) -> bool:
+        """Return whether a message goes to the other server; a client that watches while it waits is a viewer there."""
+        if self._client.role is Role.VIEWER or self._services.inbound.controls(self._client):
+            return True
+        try:
+            return is_text and isinstance(decode_text(message.decode()), Ack | Ping | View)
+        except (WireError, UnicodeDecodeError):
+            return False
 
     def _receive_text(self, text: bytes) -> None:
         client = self._client

@@ -15,6 +15,8 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
+from reactor_runtime.server.sessions.slot import S
+from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.media_header import detach, media_kind
 from reactor_runtime.wire.messages import Event
@@ -30,7 +32,7 @@ class Inbound:
         """Send a controller's event to the engine, or answer with an error."""
         served = self._served(client)
         if served is None:
-            code, why = ErrorCode.NOT_CONTROLLER, self._why_not(client)
+            code, why = ErrorCode.NOT_CONTROLLER, why_not(client, self._admission.slots)
         else:
             session, engine = served
             session.turn.record_activity()
@@ -46,7 +48,9 @@ class Inbound:
         """
         served = self._served(client)
         if served is None:
-            client.send_error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the binary message was dropped")
+            client.send_error(
+                ErrorCode.NOT_CONTROLLER, f"{why_not(client, self._admission.slots)}: the binary message was dropped"
+            )
             return
         session, engine = served
         session.turn.record_activity()
@@ -61,7 +65,9 @@ class Inbound:
 
     def refuse_dropped(self, client: Client) -> None:
         """Answer a message that was too large to be kept for a client without a session."""
-        client.send_error(ErrorCode.NOT_CONTROLLER, f"{self._why_not(client)}: the message was dropped")
+        client.send_error(
+            ErrorCode.NOT_CONTROLLER, f"{why_not(client, self._admission.slots)}: the message was dropped"
+        )
 
     def controls(self, client: Client) -> bool:
         """Return whether a client controls a session that is not ending."""
@@ -82,17 +88,19 @@ class Inbound:
             session, engine = served
             engine.send(ipc.KeepRecording(session.id))
 
-    def _why_not(self, client: Client) -> str:
-        if client.role is Role.VIEWER:
-            return "viewers send nothing to the model"
-        return "wait for your turn" if self._admission.slots.loading_message() is None else "the model is loading"
-
     def _served(self, client: Client) -> tuple[ServedSession, Engine] | None:
         """Return the session that a client controls, and its engine."""
         slot = self._admission.slots.controlled_by(client)
         if slot is None or slot.session is None or slot.session.phase is SessionPhase.STOPPING:
             return None
         return slot.session, slot.engine
+
+
+def why_not(client: Client, slots: SlotPool[S]) -> str:
+    """Return why a client that controls no session can't send to a model."""
+    if client.role is Role.VIEWER:
+        return "viewers send nothing to the model"
+    return "wait for your turn" if slots.loading_message() is None else "the model is loading"
 
 
 def _address(data: bytes, engine: Engine) -> tuple[str, bytes]:

@@ -29,6 +29,8 @@ class ViewerAssignment(Generic[S]):
         """Change the tracks and rates that a client is sent from here on."""
         if (slot := self._slots.watched_by(client) or self._slots.default) is not None:
             slot.subscribers.set_view(client, view)
+        else:
+            client.outbox.set_view(view)
 
     def unsubscribe(self, client: Client, *, but: S | None = None) -> None:
         """Unsubscribe a client from its slot, unless that is `but`, and drop the media that waits for it."""
