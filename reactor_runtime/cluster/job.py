@@ -123,9 +123,10 @@ class WorkerJob:
 
 @dataclass(frozen=True, slots=True)
 class WorkerListening:
-    """The port that the worker listens on."""
+    """The port that the worker listens on, and its certificate in PEM; "" without one."""
 
     port: int
+    certificate: str = ""
 
 
 @dataclass(frozen=True, slots=True)

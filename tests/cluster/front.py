@@ -26,7 +26,6 @@ from reactor_runtime.server.options import (
     ServerStatistics,
 )
 from reactor_runtime.server.run import Service
-from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.server.sessions.slot import SlotSettings
 from tests.cluster.local_placement import LocalPlacement
 from tests.timeouts import TIMEOUT_S
@@ -83,7 +82,6 @@ class Front:
             front=identity,
             tickets=TicketIssuer(SECRET, "test", identity.id),
             relays_all=relays_all,
-            tls=None if options.access.certificate is None else pinned_context(options.access.certificate),
         )
         self.service: Service[WorkerSlot] = Service(self.fleet, self)
         self.task = asyncio.create_task(self._run(socket.create_server(("127.0.0.1", 0))))

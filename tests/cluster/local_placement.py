@@ -75,10 +75,10 @@ class LocalPlacement:
         async for line in process.stdout:
             lines.append(line.decode())
             match parse_answer(line.decode()):
-                case WorkerListening(port):
+                case WorkerListening(port, certificate):
                     scheme = "https" if self.job(worker).certificate else "http"
                     address = f"{scheme}://127.0.0.1:{port}"
-                    self.placed.append(WorkerPlaced(worker, address, address, "here"))
+                    self.placed.append(WorkerPlaced(worker, address, address, "here", certificate))
                     self._on_event(self.placed[-1])
                 case WorkerFailed(error):
                     reason = error

@@ -246,11 +246,31 @@ async def test_with_a_certificate_workers_serve_https_and_the_front_trusts_that_
         redirect = await redirected(front)
         assert redirect["url"].startswith("https://")
         url = f"{socket_of(redirect)}?ticket={redirect['ticket']}"
-        async with connect(url, ssl=pinned_context(certificate), subprotocols=[Subprotocol(SUBPROTOCOL)]) as socket:
+        async with connect(
+            url, ssl=pinned_context(certificate.read_text()), subprotocols=[Subprotocol(SUBPROTOCOL)]
+        ) as socket:
             assert "reactor.welcome" in str(await socket.recv())
         other, _ = make_certificate(project.parent, "other")
         with pytest.raises(ssl.SSLCertVerificationError):
-            await connect(url, ssl=pinned_context(other))
+            await connect(url, ssl=pinned_context(other.read_text()))
+
+
+async def test_the_front_trusts_the_certificate_that_a_worker_has_read_though_it_was_renewed_since(
+    project: Path,
+) -> None:
+    certificate, key = make_certificate(project.parent)
+    async with running_front(project, workers=2, access=Access(certificate=certificate, key=key)) as front:
+        make_certificate(project.parent)
+        hit, other = front.slots
+        front.kill(hit)
+        async with asyncio.timeout(TIMEOUT_S):
+            while hit in front.slots or len(front.slots) < 2 or not front.slots[1].status:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        # One worker has the old certificate, the other one the new.
+        assert front.slots[0] is other
+        async with controlling(front.url) as first, controlling(front.url) as second:
+            for controller in (first, second):
+                assert abs((await controller.frame()).level - 100) < 3
 
 
 async def test_a_worker_that_is_silent_is_given_up_and_its_client_gets_another(project: Path) -> None:

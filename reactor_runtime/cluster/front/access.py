@@ -10,9 +10,11 @@ from urllib.parse import quote
 
 from reactor_runtime.cluster.front.relay import Relay, RelayEnd
 from reactor_runtime.cluster.front.worker_request import request_worker
+from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.cluster.tickets import IssuedTicket, TicketIssuer
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.encoding.encoded import Snapshot
+from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -23,17 +25,24 @@ GO_ON = "go on at the worker"
 
 
 class WorkerAccess:
-    """Send clients to a worker at its `url`, or relay them from its `address`; both are "" until it is placed."""
+    """Send clients to a worker at its `url`, or relay them from its `address`; both are "" until it is placed.
 
-    def __init__(
-        self, worker: str, tickets: TicketIssuer, *, relays_all: bool, tls: ssl.SSLContext | None = None
-    ) -> None:
+    `tls` is for connections to it. Its certificate may have been renewed on other machines, or here.
+    """
+
+    def __init__(self, worker: str, tickets: TicketIssuer, *, relays_all: bool) -> None:
         self.url = ""
         self.address = ""
-        self.tls = tls
+        self.node = ""
+        self.tls: ssl.SSLContext | None = None
         self._worker = worker
         self._tickets = tickets
         self._relays_all = relays_all
+
+    def set_place(self, placed: WorkerPlaced) -> None:
+        """Use a worker where it is, and trust its own certificate alone."""
+        self.url, self.address, self.node = placed.url, placed.address, placed.node
+        self.tls = pinned_context(placed.certificate) if placed.certificate else None
 
     def redirects(self, client: Client) -> bool:
         """Return whether a client is sent to the worker rather than relayed."""

@@ -9,7 +9,6 @@ import asyncio
 import heapq
 import logging
 import secrets
-import ssl
 import time
 from collections.abc import Callable, Sequence
 
@@ -50,7 +49,7 @@ UNREACHED = "the client could not reach its worker"
 
 
 class WorkerFleet:
-    """Run the workers of a front, as its backend; use on the server's loop. `tls` is for connections to them."""
+    """Run the workers of a front, as its backend; use on the server's loop."""
 
     reloads = False
 
@@ -64,7 +63,6 @@ class WorkerFleet:
         front: FrontIdentity,
         tickets: TicketIssuer,
         relays_all: bool = False,
-        tls: ssl.SSLContext | None = None,
         make_link: Callable[..., ControlLink] = WorkerLink,
     ) -> None:
         self._lost = LostSessions()
@@ -84,7 +82,6 @@ class WorkerFleet:
         self._takeover = Takeover(placement.found)
         self._tickets = tickets
         self._relays_all = relays_all
-        self._tls = tls
         self._make_link = make_link
         self._workers: dict[str, RemoteWorker] = {}
         self._loaded: set[str] = set()
@@ -95,8 +92,8 @@ class WorkerFleet:
         self._is_cut_off = False
 
     def routes(self) -> list[BaseRoute]:
-        metrics = worker_metrics_routes(self._workers, self._tickets.secret, self._tls)
-        return [*metrics, worker_uploads_route(self._workers, self._tls)]
+        metrics = worker_metrics_routes(self._workers, self._tickets.secret)
+        return [*metrics, worker_uploads_route(self._workers)]
 
     def statistics(self) -> ServerStatistics:
         """Return the statistics of all workers together."""
@@ -213,7 +210,7 @@ class WorkerFleet:
         worker = self._workers[id] = RemoteWorker(
             id,
             number,
-            access=WorkerAccess(id, self._tickets, relays_all=self._relays_all, tls=self._tls),
+            access=WorkerAccess(id, self._tickets, relays_all=self._relays_all),
             secret=self._tickets.secret,
             front=self._front,
             settings=self._settings,
@@ -238,7 +235,7 @@ class WorkerFleet:
         if worker.slot in self.admission.slots:
             self.admission.slots.remove(worker.slot)
             if not self._stopping:
-                logger.warning("worker gone worker=%s node=%s: %s", id, worker.slot.node, reason)
+                logger.warning("worker gone worker=%s node=%s: %s", id, worker.node, reason)
         self._starts.forget(id)
         worker.lose(reason)
 
@@ -276,7 +273,9 @@ class WorkerFleet:
     def _slot_ready(self, slot: WorkerSlot, load_s: float) -> None:
         self._starts.record_success(slot.worker)
         self._loaded.add(slot.worker)
-        self._operator.on_ready(ServerReady(load_s, len(self._loaded), len(self.admission.slots), slot.node))
+        self._operator.on_ready(
+            ServerReady(load_s, len(self._loaded), len(self.admission.slots), self._workers[slot.worker].node)
+        )
 
     def _why_lost(self, returned: str) -> str:
         """Return why a client comes back with a ticket, once; "" if it has no reason to.

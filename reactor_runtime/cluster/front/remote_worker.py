@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -102,6 +103,16 @@ class RemoteWorker:
         return self._access.address
 
     @property
+    def node(self) -> str:
+        """The machine of the worker; "" until it is placed."""
+        return self._access.node
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The context for connections to the worker."""
+        return self._access.tls
+
+    @property
     def is_placed(self) -> bool:
         return self._link is not None
 
@@ -115,7 +126,7 @@ class RemoteWorker:
         if self._link is not None:
             return
         logger.info("worker placed worker=%s node=%s url=%s", self.id, placed.node, placed.url)
-        self._access.url, self._access.address, self.slot.node = placed.url, placed.address, placed.node
+        self._access.set_place(placed)
         self.slot.engine.wait("the worker starts")
         self._link = self._make_link(
             placed.address,
@@ -169,7 +180,7 @@ class RemoteWorker:
 
     def _link_broken(self, reason: str) -> None:
         if self.silent_since is None and not self._is_ending:
-            logger.warning("no contact with a worker worker=%s node=%s: %s", self.id, self.slot.node, reason)
+            logger.warning("no contact with a worker worker=%s node=%s: %s", self.id, self.node, reason)
         if self.silent_since is None:
             self.silent_since = self._now()
         self.no_contact = reason

@@ -18,7 +18,6 @@ from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.net.listening import is_loopback
 from reactor_runtime.server.options import ANY_SERVER, Operator, ServeOptions
 from reactor_runtime.server.run import Service, serve
-from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.server.sessions.slot import SlotSettings
 
 LOOPBACK = "127.0.0.1"
@@ -124,6 +123,5 @@ def _service(
         front=front,
         tickets=TicketIssuer(secret, cluster.name, front.id),
         relays_all=relays_all_clients(options, cluster),
-        tls=None if options.access.certificate is None else pinned_context(options.access.certificate),
     )
     return Service(fleet, operator, tls)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 
 from starlette.requests import Request
@@ -16,9 +15,7 @@ from reactor_runtime.server.security.middleware import NO_STORE
 STALLED_S = 5.0
 
 
-def worker_metrics_routes(
-    workers: Mapping[str, RemoteWorker], secret: str, tls: ssl.SSLContext | None
-) -> list[BaseRoute]:
+def worker_metrics_routes(workers: Mapping[str, RemoteWorker], secret: str) -> list[BaseRoute]:
     """Return the route with the targets, in the format of Prometheus' HTTP service discovery, and that of each."""
 
     async def targets(request: Request) -> Response:
@@ -30,7 +27,7 @@ def worker_metrics_routes(
                     "__scheme__": request.url.scheme,
                     "__metrics_path__": f"{root}/workers/{worker.id}/metrics",
                     "worker": worker.id,
-                    "node": worker.slot.node,
+                    "node": worker.node,
                 },
             }
             for worker in workers.values()
@@ -46,7 +43,7 @@ def worker_metrics_routes(
         headers = [(b"Authorization", f"Bearer {secret}".encode()), (b"Accept", accept)]
         try:
             url = f"{worker.address}/metrics"
-            return await request_worker("GET", url, headers=headers, tls=tls, stalled_s=STALLED_S)
+            return await request_worker("GET", url, headers=headers, tls=worker.tls, stalled_s=STALLED_S)
         except OSError as error:
             return PlainTextResponse(f"the worker can't be reached: {error}\n", status_code=502, headers=NO_STORE)
 

@@ -208,7 +208,6 @@ class WorkerSlot:
 
         self.number = number
         self.worker = worker
-        self.node = ""
         self.ids: Mapping[str, str] = {"worker": worker}
         self.engine = WorkerEngine(settings.clock.now)
         self.session: WorkerSession | None = None
@@ -303,7 +302,7 @@ class WorkerSlot:
 
     def statistics(self) -> SlotStatistics:
         """Return what the worker reported last."""
-        worker, node, url, status = self.worker, self.node, self._access.shown_url, self.status
+        worker, node, url, status = self.worker, self._access.node, self._access.shown_url, self.status
         if status is None:
             return SlotStatistics(worker=worker, node=node, url=url)
         is_ready = self.engine.phase is EnginePhase.READY

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import ssl
 from collections.abc import Mapping
 
 from starlette.requests import ClientDisconnect, Request
@@ -18,7 +17,7 @@ STALLED_S = 30.0
 PASSED_ON = (b"content-type", b"content-length", b"transfer-encoding")
 
 
-def worker_uploads_route(workers: Mapping[str, RemoteWorker], tls: ssl.SSLContext | None) -> Route:
+def worker_uploads_route(workers: Mapping[str, RemoteWorker]) -> Route:
     """Return the route; the worker checks the key and the size, and answers."""
 
     async def upload(request: Request) -> Response:
@@ -26,18 +25,18 @@ def worker_uploads_route(workers: Mapping[str, RemoteWorker], tls: ssl.SSLContex
         for worker in workers.values():
             session = worker.slot.session
             if session is not None and session.upload_key and secrets.compare_digest(session.upload_key.encode(), key):
-                return await _pass_on(request, worker.address, tls)
+                return await _pass_on(request, worker)
         message = "no session with this key runs: reactor.welcome has the upload_key\n"
         return PlainTextResponse(message, status_code=403, headers=NO_STORE)
 
     return Route("/uploads", upload, methods=["POST"])
 
 
-async def _pass_on(request: Request, address: str, tls: ssl.SSLContext | None) -> Response:
-    url = f"{address}/uploads?{request.scope['query_string'].decode('ascii')}"
+async def _pass_on(request: Request, worker: RemoteWorker) -> Response:
+    url = f"{worker.address}/uploads?{request.scope['query_string'].decode('ascii')}"
     headers = [(name, value) for name, value in request.headers.raw if name in PASSED_ON]
     try:
         body = request.stream()
-        return await request_worker("POST", url, headers=headers, body=body, tls=tls, stalled_s=STALLED_S)
+        return await request_worker("POST", url, headers=headers, body=body, tls=worker.tls, stalled_s=STALLED_S)
     except (OSError, ClientDisconnect) as error:
         return PlainTextResponse(f"the file was not passed on: {error}\n", status_code=502, headers=NO_STORE)

@@ -19,13 +19,15 @@ class WorkerPending:
 class WorkerPlaced:
     """A worker listens on a node: at `url` for clients, at `address` for the front, which is a URL too.
 
-    Also reported of workers that another front has started.
+    `certificate` is that which it has read at its start, in PEM; "" without one. Also reported of workers that another
+    front has started.
     """
 
     worker: str
     url: str
     address: str
     node: str
+    certificate: str = ""
 
 
 @dataclass(frozen=True, slots=True)

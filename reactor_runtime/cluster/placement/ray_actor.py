@@ -27,6 +27,7 @@ class WorkerActor:
         self._job = WorkerJob.from_json(job)
         self._listening = asyncio.Event()
         self._port = 0
+        self._certificate = ""
         self._process: asyncio.Task[str] | None = None
 
     def __repr__(self) -> str:
@@ -37,8 +38,11 @@ class WorkerActor:
         """Return the secret of the worker's cluster."""
         return self._job.secret
 
-    async def start(self) -> tuple[str, str, str] | None:
-        """Start the process unless it runs; return its URL, address and node when it listens, None if it has ended."""
+    async def start(self) -> tuple[str, str, str, str] | None:
+        """Start the process unless it runs; return its place when it listens, None if it has ended.
+
+        The place is its URL, its address, its node and its certificate, as in `WorkerPlaced`.
+        """
         process = self._run()
         listening = asyncio.create_task(self._listening.wait())
         await asyncio.wait([listening, process], return_when=asyncio.FIRST_COMPLETED)
@@ -68,9 +72,9 @@ class WorkerActor:
         process.stdin.write(f"{self._job.to_json()}\n".encode())
         reason = ""
         async for text in _lines(process.stdout):
-            match parse_answer(text):
-                case WorkerListening(port):
-                    self._port = port
+            match answer := parse_answer(text):
+                case WorkerListening():
+                    self._port, self._certificate = answer.port, answer.certificate
                     self._listening.set()
                 case WorkerFailed(error):
                     reason = error
@@ -81,12 +85,13 @@ class WorkerActor:
         process.stdin.close()
         return reason or f"its process {describe_exit(code)}"
 
-    def _place(self) -> tuple[str, str, str]:
+    def _place(self) -> tuple[str, str, str, str]:
         host = self._job.host if is_loopback(self._job.host) else _node_address()
         scheme = "https" if self._job.certificate else "http"
         name = f"[{host}]" if ":" in host else host
         address, node = f"{scheme}://{name}:{self._port}", socket.gethostname()
-        return (self._job.url or address).format(host=name, node=node, port=self._port), address, node
+        url = (self._job.url or address).format(host=name, node=node, port=self._port)
+        return url, address, node, self._certificate
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:

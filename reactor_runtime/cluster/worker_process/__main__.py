@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from reactor_runtime import logs, manifest
 from reactor_runtime.cluster.job import WorkerFailed, WorkerJob, WorkerListening, answer_line
@@ -32,6 +33,7 @@ from reactor_runtime.server.options import (
     ServerStatistics,
 )
 from reactor_runtime.server.run import Service, serve
+from reactor_runtime.server.security.certificate import first_certificate
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.slot import SlotSettings
 
@@ -40,8 +42,11 @@ from reactor_runtime.server.sessions.slot import SlotSettings
 class _Operator:
     """Print where the worker listens; the control socket reports the rest."""
 
+    certificate: Path | None
+
     def on_listening(self, listening: ServerListening) -> None:
-        _answer(WorkerListening(listening.port))
+        certificate = "" if self.certificate is None else first_certificate(self.certificate)
+        _answer(WorkerListening(listening.port, certificate))
 
     def on_loading(self, loading: LoadingProgress) -> None:
         pass
@@ -91,7 +96,8 @@ def _serve(job: WorkerJob, stop: _Stop) -> None:
         options = job.serve_options(port)
         try:
             with manifest.pointing_at(options.manifest):
-                serve(options, _Operator(), lambda options, operator, tls: _service(job, stop, options, operator, tls))
+                operator = _Operator(options.access.certificate)
+                serve(options, operator, lambda options, operator, tls: _service(job, stop, options, operator, tls))
             return
         except BindError:
             if port == last:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from pathlib import Path
 
 from reactor_runtime.errors import UsageError
+
+_CERTIFICATE = re.compile(r"-----BEGIN ([A-Z0-9 ]*CERTIFICATE)-----.*?-----END \1-----\n?", re.DOTALL)
 
 
 def tls_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
@@ -25,13 +28,20 @@ def tls_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
     return context
 
 
-def pinned_context(certificate: Path) -> ssl.SSLContext:
+def first_certificate(file: Path) -> str:
+    """Return the certificate of the server itself, without its chain and key, of a file that `tls_context` has read."""
+    found = _CERTIFICATE.search(file.read_text(encoding="latin-1"))
+    assert found is not None, "the file has been read before"
+    return found[0]
+
+
+def pinned_context(certificate: str) -> ssl.SSLContext:
     """Return a context for connections to servers that have this certificate, whatever their addresses are."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    # Trust the first certificate of the file itself: its authority may be unknown here.
+    # Trust the certificate itself: its authority may be unknown here, and has signed those of others.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    context.load_verify_locations(certificate)
+    context.load_verify_locations(cadata=certificate)
     return context
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.errors import UsageError
-from reactor_runtime.server.security.certificate import tls_context
+from reactor_runtime.server.security.certificate import first_certificate, tls_context
 
 
 def make_certificate(directory: Path, name: str = "own", *options: str) -> tuple[Path, Path]:
@@ -25,6 +25,13 @@ def test_a_certificate_and_its_key_are_loaded(tmp_path: Path) -> None:
     both = tmp_path / "both.pem"
     both.write_bytes(certificate.read_bytes() + key.read_bytes())
     assert tls_context(both, None)
+
+
+def test_the_first_certificate_of_a_file_is_without_its_chain_and_key(tmp_path: Path) -> None:
+    (own, key), (authority, _) = make_certificate(tmp_path), make_certificate(tmp_path, "authority")
+    chain = tmp_path / "chain.pem"
+    chain.write_text(f"Subject: ü\n{key.read_text()}{own.read_text()}{authority.read_text()}")
+    assert first_certificate(chain) == own.read_text()
 
 
 def test_a_wrong_certificate_or_key_is_explained_in_one_line(tmp_path: Path) -> None:
