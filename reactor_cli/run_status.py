@@ -32,7 +32,7 @@ class RunStatus:
 
     def show(self, statistics: ServerStatistics) -> None:
         """Show the statistics; any thread."""
-        self.line.show(facts_of(statistics))
+        self.line.show_facts(facts_of(statistics))
 
     def _open(self) -> str | None:
         if not self.url:
@@ -47,7 +47,7 @@ class RunStatus:
         return "reloading"
 
     def _copy(self) -> str | None:
-        return self.line.copy(self.url) if self.url else None
+        return self.line.copy_to_clipboard(self.url) if self.url else None
 
 
 def open_browser(url: str) -> None:

@@ -55,9 +55,9 @@ def _is_terminal(stream: Any) -> bool:
 class StatusLine:
     """Show a line and read keys on a thread, because a terminal that is stopped with Ctrl-S blocks each write.
 
-    Use as a context manager on the main thread, which receives the signals. It leaves the terminal alone while the
-    process is in the background, and does not read while another program has changed the terminal's mode: a debugger
-    in the model's process, for example.
+    Enter `shown()` on the main thread, which receives the signals. The line leaves the terminal alone while the process
+    is in the background, and does not read while another program has changed the terminal's mode: a debugger in the
+    model's process, for example.
     """
 
     def __init__(self, keys: Sequence[StatusKey]) -> None:
@@ -81,12 +81,12 @@ class StatusLine:
         """Show the line in the block, and restore the terminal at its end."""
         handlers = {
             signal.SIGTSTP: self._on_stop,
-            signal.SIGCONT: lambda *_: self._take(),
+            signal.SIGCONT: lambda *_: self._acquire_terminal(),
             signal.SIGWINCH: lambda *_: self._notify(),
             signal.SIGQUIT: self._on_quit,
         }
         former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-        self._take()
+        self._acquire_terminal()
         self._thread.start()
         try:
             yield
@@ -99,15 +99,15 @@ class StatusLine:
         """Restore the terminal; may be called twice, and before the process exits at once."""
         with self._lock:
             self._closed = True
-            self._give_back()
+            self._release_terminal()
         self._notify()
 
-    def show(self, facts: Sequence[str]) -> None:
+    def show_facts(self, facts: Sequence[str]) -> None:
         """Show these facts, the most important first; any thread, returns at once."""
         self._facts = facts
         self._notify()
 
-    def copy(self, text: str) -> str:
+    def copy_to_clipboard(self, text: str) -> str:
         """Copy text to the clipboard of the person at the terminal (OSC 52), also over SSH."""
         code = base64.b64encode(text.encode()).decode()
         self._write(f"\x1b]52;c;{code}\x07")
@@ -155,7 +155,7 @@ class StatusLine:
                 self._flash = self._keys[key].action() or ""
         return bool(self._flash)
 
-    def _take(self) -> None:
+    def _acquire_terminal(self) -> None:
         """Read single keys and reserve the last row, unless the process is in the background."""
         with self._lock, contextlib.suppress(OSError, termios.error):
             keys = sys.stdin.fileno()
@@ -170,7 +170,7 @@ class StatusLine:
             self._ours = termios.tcgetattr(keys)
         self._notify()
 
-    def _give_back(self) -> None:
+    def _release_terminal(self) -> None:
         """Restore the mode and the scroll region."""
         with self._lock:
             self._release_row()
@@ -221,11 +221,11 @@ class StatusLine:
 
     def _on_stop(self, _number: int, _frame: FrameType | None) -> None:
         """Restore the terminal on Ctrl-Z, and stop; SIGCONT takes it again."""
-        self._give_back()
+        self._release_terminal()
         os.kill(os.getpid(), signal.SIGSTOP)
 
     def _on_quit(self, _number: int, _frame: FrameType | None) -> None:
-        self._give_back()
+        self._release_terminal()
         signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGQUIT)
 

@@ -1,4 +1,4 @@
-"""What the figures of a model suggest to change. Pure."""
+"""Suggests changes to a model from what was measured. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOM = 2.0
 REACHED = 0.95
 
 
-def advice(figures: ModelCost) -> Iterator[str]:
+def suggest_changes(figures: ModelCost) -> Iterator[str]:
     """Yield sentences, each of which names what was measured and what to change."""
     p50, p99, first = figures.step_p50_ms, figures.step_p99_ms, figures.first_step_ms
     if p50 is None or p99 is None:

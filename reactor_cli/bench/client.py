@@ -42,17 +42,17 @@ class Observed:
     connected_at: float = 0.0
     first_at: float = 0.0
     settled_at: float = 0.0
-    until: float = 0.0
+    until_at: float = 0.0
     inputs_s: list[float] = field(default_factory=list)
 
 
-async def observe(
+async def drive_and_measure(
     url: str, *, seconds: float, patience_s: float, on_progress: Callable[[float], object] = lambda _: None
 ) -> Observed:
-    """Control a model for so many seconds from its second second on; `on_progress` gets the seconds that have passed.
+    """Control a model for so many seconds after a first one that does not count; `on_progress` gets those that passed.
 
-    Raises ReactorError if the model has no output, makes no frame in `patience_s` or ends the session, and a
-    ClientError if the session ends in another way.
+    Raises an exception group: of ReactorError if the model has no output, makes no frame in `patience_s` or ends the
+    session, of ClientError if the session ends in another way.
     """
     seen = Observed(connected_at=time.monotonic())
     async with connect(url) as session, asyncio.TaskGroup() as group:
@@ -68,9 +68,9 @@ async def observe(
         seen.first_at = time.monotonic()
         await asyncio.sleep(SETTLE_S)
         seen.settled_at = time.monotonic()
-        seen.until = seen.settled_at + seconds
+        seen.until_at = seen.settled_at + seconds
         tasks.append(group.create_task(_send_events(session, seen)))
-        while (left := seen.until - time.monotonic()) > 0:
+        while (left := seen.until_at - time.monotonic()) > 0:
             on_progress(seconds - left)
             await asyncio.sleep(min(left, 0.1))
         for task in tasks:
@@ -100,27 +100,27 @@ async def _publish(session: Session, track: Track) -> None:
 
 
 async def _send_events(session: Session, seen: Observed) -> None:
-    """Set fields of the state to the values they have; a refused event is followed by those of the next field."""
+    """Send events that set fields to their current values; after a refusal continue with the next field."""
     if not any((each.kind, each.direction) == ("video", "out") for each in session.tracks):
         return
-    for event, parameter, name in settable(session.schema["events"], session.state):
+    for event, parameter, name in settable_fields(session.schema["events"], session.state):
         # A handler may refuse even the value that the field has.
         with contextlib.suppress(EventError):
             await _send_repeatedly(session, seen, event, parameter, name)
 
 
-async def _send_repeatedly(session: Session, seen: Observed, event: str, parameter: str, field: str) -> None:
-    """Send an event until it is refused; note the time until the first frame made with each."""
+async def _send_repeatedly(session: Session, seen: Observed, event: str, parameter: str, name: str) -> None:
+    """Send an event until it is refused; append each time to its first frame to `seen.inputs_s`."""
     source = random.Random(0)
     while True:
         await asyncio.sleep(source.uniform(*EVENT_S))
-        reply = await session.send(event, {parameter: session.state[field]})
+        reply = await session.send(event, {parameter: session.state[name]})
         await session.frame(after=reply)
         if session.input_delay_ms is not None:
             seen.inputs_s.append(session.input_delay_ms / 1e3)
 
 
-def settable(events: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+def settable_fields(events: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
     """Yield the events that set a field of the state to a plain value, their only parameter, and the field.
 
     An author who replaces the event of a field chooses the name of the parameter.

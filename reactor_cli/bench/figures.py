@@ -11,7 +11,7 @@ from typing import Any
 from reactor_cli.bench.memory import MIB
 from reactor_cli.bench.spans import STAGES, Span
 
-# What makes frames, by authoring style.
+# The spans that make frames, by authoring style.
 STEPS = ("step", "block", "between emits")
 
 
@@ -19,14 +19,14 @@ STEPS = ("step", "block", "between emits")
 class Run:
     """Hold what was recorded in one run of a model.
 
-    Times are seconds, those of spans and of `first_frame_at` and `until` on the monotonic clock. Memory is in bytes,
-    None where the system does not tell. The figures are of the time from `settled_at` to `until`.
+    Times are seconds, those of spans and those ending in `_at` on the monotonic clock. Memory is in bytes, None where
+    it can't be measured. The figures are of the time from `settled_at` to `until_at`.
     """
 
     load_s: float
     first_frame_s: float
     settled_at: float
-    until: float
+    until_at: float
     spans: Mapping[str, Sequence[Span]]
     inputs_s: Sequence[float] = ()
     rest_bytes: int | None = None
@@ -35,7 +35,7 @@ class Run:
 
     def settled(self, name: str) -> list[Span]:
         """Return the spans of a name that began while the figures were taken."""
-        return [span for span in self.spans.get(name, ()) if self.settled_at <= span.began < self.until]
+        return [span for span in self.spans.get(name, ()) if self.settled_at <= span.began < self.until_at]
 
     @property
     def steps(self) -> list[Span]:
@@ -89,7 +89,7 @@ def figures_of(runs: Sequence[Run], declared_fps: float | None) -> ModelCost:
     """Return the figures of runs of the same model, taken together; there is at least one run."""
     steps = [step.length for run in runs for step in run.steps]
     frames = sum(span.has_frame for run in runs for span in run.settled("hand over"))
-    window_s = sum(run.until - run.settled_at for run in runs)
+    window_s = sum(run.until_at - run.settled_at for run in runs)
     busy_s = sum(_busy_s(run) for run in runs)
     inputs = [1e3 * delay for run in runs for delay in run.inputs_s]
     possible_fps = frames / busy_s if busy_s and frames else None

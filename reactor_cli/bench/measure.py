@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from reactor_cli.bench import memory
-from reactor_cli.bench.client import observe
+from reactor_cli.bench.client import drive_and_measure
 from reactor_cli.bench.figures import Run
 from reactor_cli.bench.spans import read_spans
 from reactor_runtime.errors import ReactorError
@@ -80,7 +80,9 @@ def measure(
             pids = memory.descendants(server.process.pid)
             rest = memory.resident_bytes(pids, peak=False)
             try:
-                seen = asyncio.run(observe(url, seconds=seconds, patience_s=patience_s, on_progress=on_progress))
+                seen = asyncio.run(
+                    drive_and_measure(url, seconds=seconds, patience_s=patience_s, on_progress=on_progress)
+                )
             except BaseExceptionGroup as group:
                 raise _first(group) from None
             pids = memory.descendants(server.process.pid)
@@ -90,7 +92,7 @@ def measure(
         load_s=load_s,
         first_frame_s=seen.first_at - seen.connected_at,
         settled_at=seen.settled_at,
-        until=seen.until,
+        until_at=seen.until_at,
         spans=spans,
         inputs_s=seen.inputs_s,
         rest_bytes=rest,

@@ -1,4 +1,4 @@
-"""The memory of a process and of those it has started, where the system tells: Linux, and nvidia-smi for GPUs."""
+"""The memory of a process and of those it has started, on Linux, and on NVIDIA GPUs with nvidia-smi."""
 
 from __future__ import annotations
 

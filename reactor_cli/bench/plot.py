@@ -1,4 +1,4 @@
-"""A picture of the steps of one or two models over time and of the stages of a frame, drawn by matplotlib."""
+"""A chart of the steps of one or two models over time and of the stages of a frame, drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_plot(path: Path) -> None:
 
 
 def write_plot(path: Path, names: Sequence[str], runs: Sequence[Sequence[Run]], costs: Sequence[ModelCost]) -> None:
-    """Write the picture of one or two models; the runs of each are drawn over each other. Raises OSError."""
+    """Write the chart of one or two models; the runs of each are drawn over each other. Raises OSError."""
     import matplotlib
 
     figure = _draw(names, runs, costs)

@@ -1,4 +1,4 @@
-"""Whether two series of measurements differ by more than chance. Pure."""
+"""Tests whether two series of measurements differ by more than chance. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 LEAST = 4
 
 
-def chance(first: Sequence[float], second: Sequence[float]) -> float:
+def p_value(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the probability of a difference at least this large between series of the same distribution.
 
     The test is the two-sided one of Mann and Whitney (1947), with the normal approximation, corrected for ties and

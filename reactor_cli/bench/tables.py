@@ -45,7 +45,7 @@ def rows_of(figures: ModelCost) -> Iterator[Row]:
         yield Row(f"of a frame: {name}", milliseconds, "ms")
 
 
-def table(figures: ModelCost) -> Table:
+def figures_table(figures: ModelCost) -> Table:
     """Return the figures that were measured as a table."""
     from rich.table import Column, Table
 
@@ -77,22 +77,21 @@ def comparison(names: Sequence[str], first: ModelCost, second: ModelCost) -> Tab
     return made
 
 
-def verdict(names: Sequence[str], first: ModelCost, second: ModelCost, *, chance: float) -> str:
-    """Return one sentence on whether the steps of two models differ; `chance` is that of so large a difference."""
+def describe_difference(names: Sequence[str], first: ModelCost, second: ModelCost, *, p: float) -> str:
+    """Return one sentence on whether the steps of two models differ; `p` is the probability of that by chance."""
     before, after = first.step_p50_ms, second.step_p50_ms
     if not before or not after:
         return "there are no steps to compare"
-    p = f"p < {LEAST:g}" if chance < LEAST else f"p = {chance:.2g}"
-    if chance >= SIGNIFICANT:
-        return f"the steps of {names[0]} and {names[1]} differ by no more than chance ({p})"
+    shown = f"p < {LEAST:g}" if p < LEAST else f"p = {p:.2g}"
+    if p >= SIGNIFICANT:
+        return f"the steps of {names[0]} and {names[1]} differ by no more than chance ({shown})"
     change = after / before - 1
-    return (
-        f"a step takes {abs(change):.1%} {'more' if change > 0 else 'less'} with {names[1]} than with {names[0]} ({p})"
-    )
+    more = "more" if change > 0 else "less"
+    return f"a step takes {abs(change):.1%} {more} with {names[1]} than with {names[0]} ({shown})"
 
 
 def format_value(value: float | None) -> str:
-    """Return a figure with three or more digits."""
+    """Format a value: two decimals below 10, one below 100, none from 100 on."""
     if value is None:
         return "-"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -204,15 +204,15 @@ def _write_plot(
 def _print_figures(subject: Subject, figures: ModelCost, *, as_json: bool) -> None:
     import json
 
-    from reactor_cli.bench.advice import advice
-    from reactor_cli.bench.tables import table
+    from reactor_cli.bench.advice import suggest_changes
+    from reactor_cli.bench.tables import figures_table
 
-    suggested = list(advice(figures))
+    suggested = list(suggest_changes(figures))
     if as_json:
         console.out(json.dumps({"name": subject.name, **figures.to_json(), "advice": suggested}, indent=2))
         return
     console.out(console.paint(console.printable(subject.name), "bold"))
-    console.out(table(figures))
+    console.out(figures_table(figures))
     for sentence in suggested:
         console.out(f"{console.paint('hint:', 'cyan')} {sentence}")
 
@@ -222,15 +222,15 @@ def _print_comparison(
 ) -> None:
     import json
 
-    from reactor_cli.bench.significance import chance
-    from reactor_cli.bench.tables import comparison, verdict
+    from reactor_cli.bench.significance import p_value
+    from reactor_cli.bench.tables import comparison, describe_difference
 
     first, second = ([median for run in own for median in run.step_medians(GROUP_S)] for own in runs)
-    p = chance(first, second)
+    p = p_value(first, second)
     if as_json:
         both = [{"name": each.name, **figures.to_json()} for each, figures in zip(subjects, costs, strict=True)]
-        console.out(json.dumps({"compared": both, "chance": p}, indent=2))
+        console.out(json.dumps({"compared": both, "p_value": p}, indent=2))
         return
     names = [console.printable(subject.name) for subject in subjects]
     console.out(comparison(names, *costs))
-    console.out(verdict(names, *costs, chance=p))
+    console.out(describe_difference(names, *costs, p=p))

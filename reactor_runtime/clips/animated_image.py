@@ -45,8 +45,8 @@ class AnimatedImage:
                 at = 0
                 self._open(frame)
             self._newest_s = at * self._time_base
-            picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24")
-            self._encode(picture.reformat(width=self._stream.width, height=self._stream.height), at)
+            av_frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24")
+            self._encode(av_frame.reformat(width=self._stream.width, height=self._stream.height), at)
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         """Do nothing: there is no sound in an image."""
@@ -74,12 +74,12 @@ class AnimatedImage:
         if self._is_gif:
             self._palettes = Palettes(stream.width, stream.height)
 
-    def _encode(self, picture: av.VideoFrame, at: int) -> None:
+    def _encode(self, av_frame: av.VideoFrame, at: int) -> None:
         assert self._container is not None, "the first frame opens the file"
-        picture = self._palettes.apply(picture) if self._is_gif else picture.reformat(format="bgra")
-        picture.pts = at
-        picture.time_base = self._time_base
-        self._container.mux(self._stream.encode(picture))
+        av_frame = self._palettes.apply(av_frame) if self._is_gif else av_frame.reformat(format="bgra")
+        av_frame.pts = at
+        av_frame.time_base = self._time_base
+        self._container.mux(self._stream.encode(av_frame))
 
 
 class Palettes:
@@ -98,7 +98,7 @@ class Palettes:
         use.link_to(sink)
         graph.configure()
 
-    def apply(self, picture: av.VideoFrame) -> av.VideoFrame:
+    def apply(self, av_frame: av.VideoFrame) -> av.VideoFrame:
         """Return the frame in the format pal8."""
-        self._graph.vpush(picture)
+        self._graph.vpush(av_frame)
         return self._graph.vpull()

@@ -45,18 +45,18 @@ class ImageFolder:
 class _WavFile:
     def __init__(self, path: Path, sample_rate: int) -> None:
         self._path = path
-        self._line = SoundTrack(sample_rate)
+        self._sound = SoundTrack(sample_rate)
         self._file: BinaryIO | None = None
         self._count = 0
 
     def write(self, at_s: float, samples: NDArray[np.int16]) -> None:
-        self._append(self._line.add(at_s, samples))
+        self._append(self._sound.add(at_s, samples))
 
     def close(self, end_s: float) -> bool:
         """Complete the file, and return whether there is one."""
         if self._file is None:
             return False
-        self._append(self._line.close(end_s))
+        self._append(self._sound.close(end_s))
         self._file.close()
         return True
 
@@ -65,7 +65,7 @@ class _WavFile:
             file = self._file = self._file or self._path.open("wb")
             self._count += samples.shape[1]
             file.seek(0)
-            file.write(wav.header(2, self._line.sample_rate, self._count))
+            file.write(wav.header(2, self._sound.sample_rate, self._count))
             file.seek(0, 2)
             file.write(samples.T.astype("<i2").tobytes())
             file.flush()

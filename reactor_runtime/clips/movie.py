@@ -66,7 +66,9 @@ class Movie:
         self._path = path
         self._format = FORMATS[path.suffix.lower()]
         self._video = video
-        self._lines = {track.name: SoundTrack(track.sample_rate) for track in sounds if track.sample_rate is not None}
+        self._sound_tracks = {
+            track.name: SoundTrack(track.sample_rate) for track in sounds if track.sample_rate is not None
+        }
         self._streams: _Streams | None = None
         # The newest frame, which is written when its duration is known.
         self._held: tuple[float, av.VideoFrame] | None = None
@@ -87,13 +89,13 @@ class Movie:
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         self._has_sound = True
-        self._write_samples(track, self._lines[track].add(at_s, samples))
+        self._write_samples(track, self._sound_tracks[track].add(at_s, samples))
         if self._streams is None and self._video is None:
             self._open(None)
 
     def close(self, end_s: float) -> list[Path]:
-        for track, line in self._lines.items():
-            self._write_samples(track, line.close(end_s))
+        for track, sound in self._sound_tracks.items():
+            self._write_samples(track, sound.close(end_s))
         if self._streams is None and self._has_sound:
             self._open(None)
         if self._streams is None:
@@ -105,7 +107,7 @@ class Movie:
 
     def _open(self, first: NDArray[np.uint8] | None) -> _Streams:
         with writing(self._path):
-            streams = self._streams = _Streams(self._path, self._format, first, self._lines)
+            streams = self._streams = _Streams(self._path, self._format, first, self._sound_tracks)
         for track, samples in self._early:
             self._write_samples(track, samples)
         self._early.clear()
@@ -129,15 +131,15 @@ class _Streams:
     """Encode frames and samples into an open container."""
 
     def __init__(
-        self, path: Path, format: _Format, first: NDArray[np.uint8] | None, lines: Mapping[str, SoundTrack]
+        self, path: Path, format: _Format, first: NDArray[np.uint8] | None, sounds: Mapping[str, SoundTrack]
     ) -> None:
         self._format = format
         self._container = av.open(name_for_av(path), "w", options=dict(format.options))
         self._video = None if first is None else _add_video(self._container, format, first)
         self._durations: dict[int | None, int] = {}
-        self._sounds = {name: _add_sound(self._container, format, line.sample_rate) for name, line in lines.items()}
-        self._rates = {name: line.sample_rate for name, line in lines.items()}
-        self._counts = dict.fromkeys(lines, 0)
+        self._sounds = {name: _add_sound(self._container, format, sound.sample_rate) for name, sound in sounds.items()}
+        self._rates = {name: sound.sample_rate for name, sound in sounds.items()}
+        self._counts = dict.fromkeys(sounds, 0)
         self._container.start_encoding()
 
     def convert(self, frame: NDArray[np.uint8]) -> av.VideoFrame:

@@ -16,10 +16,10 @@ IMAGE_FPS = 30.0
 
 
 def read_frames(path: Path) -> Iterator[tuple[float, NDArray[np.uint8]]]:
-    """Yield the RGB frames `(H, W, 3)` of a video or an image with their times, as a camera does that never stops.
+    """Yield RGB frames `(H, W, 3)` with their times, without end: a video repeats.
 
-    A video begins again after its last frame; the array of an image is repeated 30 times a second. Raises UsageError
-    for a file that can't be read or has no frames.
+    The array of an image is repeated 30 times a second. Raises UsageError for a file that can't be read or has no
+    frames.
     """
     begins_s = 0.0
     while True:
@@ -64,9 +64,9 @@ def _decode(path: Path) -> Iterator[tuple[float, NDArray[np.uint8]]]:
         if not file.streams.video:
             return
         first_s: float | None = None
-        for number, picture in enumerate(file.decode(video=0)):
-            at_s = number / IMAGE_FPS if picture.time is None else float(picture.time)
+        for number, av_frame in enumerate(file.decode(video=0)):
+            at_s = number / IMAGE_FPS if av_frame.time is None else float(av_frame.time)
             first_s = at_s if first_s is None else first_s
-            frame = picture.to_ndarray(format="rgb24")
+            frame = av_frame.to_ndarray(format="rgb24")
             # Phones store how the camera was held instead of turning the frames.
-            yield max(0.0, at_s - first_s), np.ascontiguousarray(np.rot90(frame, round(picture.rotation / 90)))
+            yield max(0.0, at_s - first_s), np.ascontiguousarray(np.rot90(frame, round(av_frame.rotation / 90)))

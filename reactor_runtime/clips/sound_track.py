@@ -1,4 +1,4 @@
-"""Sound for a file: the pieces of one track joined to one line of stereo samples."""
+"""Joins the pieces of one audio track to continuous stereo samples for a file."""
 
 from __future__ import annotations
 

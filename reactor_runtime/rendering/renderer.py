@@ -199,7 +199,7 @@ class Renderer(Studio[Model]):
 
     def _take_warnings(self) -> list[ReactorError]:
         recorder = self._recorder
-        # However long a step takes, nobody waits for its frames.
+        # A slow step is no problem here: there is no client.
         warnings = [finding for finding in recorder.suspicions if finding.hint != SLOW_HINT]
         recorder.suspicions.clear()
         for ticket, answer in recorder.answers.items():

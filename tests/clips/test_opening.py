@@ -22,7 +22,7 @@ MOVIES = ["clip.mp4", "clip.mkv"]
 FILES = [*MOVIES, "clip.gif", "clip.webp"]
 
 
-def picture(red: int, *, height: int = 48, width: int = 64) -> NDArray[np.uint8]:
+def gradients(red: int, *, height: int = 48, width: int = 64) -> NDArray[np.uint8]:
     """Return a frame with gradients, which tells apart rows, columns, channels and values of `red`."""
     image = np.empty((height, width, 3), np.uint8)
     image[..., 0] = red
@@ -53,14 +53,14 @@ def test_a_name_that_is_like_an_address_or_a_pattern_is_a_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert write(Path(name), [picture(0)]) == [Path(name)]
+    assert write(Path(name), [gradients(0)]) == [Path(name)]
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_frame_is_in_the_file_at_its_time(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    assert write(path, [picture(red) for red in REDS]) == [path]
+    assert write(path, [gradients(red) for red in REDS]) == [path]
     if name.endswith(".webp"):
         # PyAV reads no animated WebP.
         with Image.open(path) as image:
@@ -73,13 +73,13 @@ def test_every_frame_is_in_the_file_at_its_time(name: str, tmp_path: Path) -> No
         shown = [frame.array for frame in found]
     assert len(shown) == len(REDS)
     for red, array in zip(REDS, shown, strict=True):
-        assert np.abs(array.astype(int) - picture(red)).mean() < 5
+        assert np.abs(array.astype(int) - gradients(red)).mean() < 5
 
 
 @pytest.mark.parametrize("name", [*MOVIES, "clip.gif"])
 def test_an_array_may_be_used_again_for_the_next_frame(name: str, tmp_path: Path) -> None:
     clip = open_clip(tmp_path / name, [VIDEO])
-    array = picture(0)
+    array = gradients(0)
     for idx, red in enumerate((50, 100, 150)):
         array[..., 0] = red
         clip.write_frame("main_video", idx / FPS, array)
@@ -101,7 +101,7 @@ def test_a_mkv_and_a_folder_have_the_exact_pixels(tmp_path: Path) -> None:
 
 
 def test_an_mp4_is_h264_and_aac_as_browsers_play_it(tmp_path: Path) -> None:
-    write(tmp_path / "clip.mp4", [picture(1)] * 3, sound=tone(RATE))
+    write(tmp_path / "clip.mp4", [gradients(1)] * 3, sound=tone(RATE))
     assert codecs_of(tmp_path / "clip.mp4") == ["h264", "aac"]
     with av.open(str(tmp_path / "clip.mp4")) as file:
         assert file.streams.video[0].codec_context.pix_fmt == "yuv420p"
@@ -122,7 +122,7 @@ def parts_of(path: Path) -> list[bytes]:
 @pytest.mark.parametrize("name", [*MOVIES, "frames"])
 def test_sound_is_that_of_the_model_at_its_time(name: str, tmp_path: Path) -> None:
     sound = tone(RATE)
-    write(tmp_path / name, [picture(1)] * FPS, sound=sound)
+    write(tmp_path / name, [gradients(1)] * FPS, sound=sound)
     if name == "frames":
         found = wav.decode((tmp_path / name / "main_audio.wav").read_bytes())
     else:
@@ -138,7 +138,7 @@ def test_irregular_times_are_kept(tmp_path: Path) -> None:
     times = [0.0, 0.11, 0.5, 0.533]
     clip = open_clip(tmp_path / "clip.mp4", [VIDEO])
     for time in times:
-        clip.write_frame("main_video", time, picture(9))
+        clip.write_frame("main_video", time, gradients(9))
     clip.close(3.0)
     assert [frame.at_s for frame in frames_of(tmp_path / "clip.mp4")] == pytest.approx(times, abs=0.0001)
     assert duration_s(tmp_path / "clip.mp4") == pytest.approx(3.0, abs=0.001)
@@ -147,8 +147,8 @@ def test_irregular_times_are_kept(tmp_path: Path) -> None:
 def test_the_first_frame_is_shown_from_the_start_with_the_sound_before_it(tmp_path: Path) -> None:
     clip = open_clip(tmp_path / "clip.mkv", [VIDEO, SOUND])
     clip.write_sound("main_audio", 0.0, tone(RATE // 2))
-    clip.write_frame("main_video", 0.5, picture(9))
-    clip.write_frame("main_video", 0.6, picture(10))
+    clip.write_frame("main_video", 0.5, gradients(9))
+    clip.write_frame("main_video", 0.6, gradients(10))
     clip.close(1.0)
     assert [frame.at_s for frame in frames_of(tmp_path / "clip.mkv")] == [0.0, 0.6]
     found = sound_of(tmp_path / "clip.mkv")
@@ -167,7 +167,7 @@ def test_sound_alone_is_a_movie_without_video(tmp_path: Path) -> None:
 
 def test_each_audio_track_is_a_track_of_the_file(tmp_path: Path) -> None:
     clip = open_clip(tmp_path / "clip.mkv", [VIDEO, SOUND, ClipTrack("voice", 16_000)])
-    clip.write_frame("main_video", 0.0, picture(1))
+    clip.write_frame("main_video", 0.0, gradients(1))
     clip.write_sound("voice", 0.0, np.full((1, 16_000), 7, np.int16))
     clip.close(1.0)
     assert sound_of(tmp_path / "clip.mkv", 1).shape[1] == 16_000
@@ -185,19 +185,19 @@ def test_an_mp4_takes_any_sample_rate(rate: int, tmp_path: Path) -> None:
 
 def test_a_second_video_track_has_a_file_of_its_own(tmp_path: Path) -> None:
     clip = open_clip(tmp_path / "clip.mkv", [VIDEO, ClipTrack("depth"), SOUND])
-    clip.write_frame("main_video", 0.0, picture(1))
-    clip.write_frame("depth", 0.0, picture(2))
+    clip.write_frame("main_video", 0.0, gradients(1))
+    clip.write_frame("depth", 0.0, gradients(2))
     clip.write_sound("main_audio", 0.0, tone(RATE))
     assert clip.close(1.0) == [tmp_path / "clip.mkv", tmp_path / "clip-depth.mkv"]
     for name, red in (("clip.mkv", 1), ("clip-depth.mkv", 2)):
         (frame,) = frames_of(tmp_path / name)
-        assert (frame.array == picture(red)).all()
+        assert (frame.array == gradients(red)).all()
         assert (sound_of(tmp_path / name) == tone(RATE)).all()
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_frames_of_another_size_are_scaled_to_the_first(name: str, tmp_path: Path) -> None:
-    write(tmp_path / name, [picture(100, height=31, width=41), picture(100), picture(100, height=20, width=20)])
+    write(tmp_path / name, [gradients(100, height=31, width=41), gradients(100), gradients(100, height=20, width=20)])
     if name.endswith(".webp"):
         with Image.open(tmp_path / name) as image:
             assert image.size == (41, 31)
@@ -207,7 +207,7 @@ def test_frames_of_another_size_are_scaled_to_the_first(name: str, tmp_path: Pat
 
 
 def test_an_odd_side_gets_the_last_row_and_column_again(tmp_path: Path) -> None:
-    write(tmp_path / "clip.mkv", [picture(100, height=31, width=41)])
+    write(tmp_path / "clip.mkv", [gradients(100, height=31, width=41)])
     (frame,) = frames_of(tmp_path / "clip.mkv")
     assert (frame.array[31] == frame.array[30]).all()
     assert (frame.array[:, 41] == frame.array[:, 40]).all()
@@ -216,7 +216,7 @@ def test_an_odd_side_gets_the_last_row_and_column_again(tmp_path: Path) -> None:
 def test_a_gif_skips_frames_that_browsers_would_show_slowly(tmp_path: Path) -> None:
     clip = open_clip(tmp_path / "clip.gif", [VIDEO])
     for idx in range(12):
-        clip.write_frame("main_video", idx / 120, picture(idx))
+        clip.write_frame("main_video", idx / 120, gradients(idx))
     clip.close(0.1)
     times = [frame.at_s for frame in frames_of(tmp_path / "clip.gif")]
     assert len(times) == 5
@@ -289,7 +289,7 @@ from tests.clips.test_opening import *
 
 clip = open_clip(Path(sys.argv[1]), [VIDEO, SOUND])
 for idx in range(100):
-    clip.write_frame("main_video", idx / FPS, picture(idx))
+    clip.write_frame("main_video", idx / FPS, gradients(idx))
     clip.write_sound("main_audio", idx / FPS, tone(RATE // FPS))
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from reactor_cli import console
-from reactor_cli.bench.client import settable
+from reactor_cli.bench.client import settable_fields
 from reactor_cli.bench.revision import checked_out
-from reactor_cli.bench.significance import chance
-from reactor_cli.bench.tables import comparison, table, verdict
+from reactor_cli.bench.significance import p_value
+from reactor_cli.bench.tables import comparison, describe_difference, figures_table
 from reactor_runtime.errors import UsageError
 from tests.cli.bench.test_figures import GOOD
 
@@ -21,21 +21,21 @@ def test_a_shifted_series_differs_and_the_same_one_does_not() -> None:
     source = random.Random(4)
     first = [source.gauss(20, 2) for _ in range(40)]
 
-    assert chance(first, [source.gauss(24, 2) for _ in range(40)]) < 1e-6
-    assert chance(first, [source.gauss(20, 2) for _ in range(40)]) > 0.05
-    assert chance(first, first) == 1
-    assert chance([5.0] * 10, [5.0] * 10) == 1
+    assert p_value(first, [source.gauss(24, 2) for _ in range(40)]) < 1e-6
+    assert p_value(first, [source.gauss(20, 2) for _ in range(40)]) > 0.05
+    assert p_value(first, first) == 1
+    assert p_value([5.0] * 10, [5.0] * 10) == 1
 
 
 def test_the_chance_is_that_of_published_tables() -> None:
     # Two groups of eight whose U is 13: the two-sided 5 % limit of the tables of Mann and Whitney.
     first, second = [1, 2, 3, 4, 5, 6, 13, 14], [7, 8, 9, 10, 11, 12, 15, 16]
 
-    assert chance(first, second) == pytest.approx(0.05, abs=0.01)
+    assert p_value(first, second) == pytest.approx(0.05, abs=0.01)
 
 
 def test_few_values_prove_nothing() -> None:
-    assert chance([1, 2, 3], [100, 200, 300, 400]) == 1
+    assert p_value([1, 2, 3], [100, 200, 300, 400]) == 1
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_few_values_prove_nothing() -> None:
     ],
 )
 def test_the_verdict_is_one_sentence(after: float | None, p: float, words: str) -> None:
-    assert words in verdict("ab", GOOD, dataclasses.replace(GOOD, step_p50_ms=after), chance=p)
+    assert words in describe_difference("ab", GOOD, dataclasses.replace(GOOD, step_p50_ms=after), p=p)
 
 
 def test_tables_show_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    console.out(table(GOOD))
+    console.out(figures_table(GOOD))
     console.out(comparison(["steps=4", "steps=8"], GOOD, dataclasses.replace(GOOD, step_p50_ms=50.0)))
     alone, _, both = capsys.readouterr().out.partition("steps=4")
 
@@ -89,8 +89,8 @@ def test_an_event_that_sets_a_plain_field_is_found() -> None:
     }
 
     state = {"photo": {"$file": "f"}, "size": 3, "speed": 0.5}
-    assert list(settable(events, state)) == [("set_speed", "value", "speed")]
-    assert list(settable(events, {"photo": None, "size": 3, "speed": None})) == []
+    assert list(settable_fields(events, state)) == [("set_speed", "value", "speed")]
+    assert list(settable_fields(events, {"photo": None, "size": 3, "speed": None})) == []
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reactor_cli.bench.advice import advice
+from reactor_cli.bench.advice import suggest_changes
 from reactor_cli.bench.figures import ModelCost, Run, figures_of, percentile
 from reactor_cli.bench.memory import MIB
 from reactor_cli.bench.spans import Span, read_spans
@@ -19,7 +19,7 @@ def spans_of(lengths: list[float], *, every: float, began: float = 10.0, has_fra
 def run(**spans: list[Span]) -> Run:
     """Return a run whose first second, from 10 to 11, is not measured, and that lasts until 21."""
     named = {name.replace("_", " "): each for name, each in spans.items()}
-    return Run(load_s=2.0, first_frame_s=0.3, settled_at=11.0, until=21.0, spans=named)
+    return Run(load_s=2.0, first_frame_s=0.3, settled_at=11.0, until_at=21.0, spans=named)
 
 
 def test_steps_are_those_of_the_measured_time() -> None:
@@ -88,7 +88,7 @@ def test_a_model_without_frames_has_no_figures_of_them() -> None:
     assert figures.step_p50_ms is None
     assert figures.possible_fps is None
     assert figures.real_time_factor is None
-    assert list(advice(figures)) == []
+    assert list(suggest_changes(figures)) == []
 
 
 def test_memory_is_the_highest_of_all_runs() -> None:
@@ -133,13 +133,13 @@ GOOD = ModelCost(
 
 
 def test_a_good_model_gets_no_advice() -> None:
-    assert list(advice(GOOD)) == []
+    assert list(suggest_changes(GOOD)) == []
 
 
 def test_a_loop_at_the_rate_of_its_camera_gets_no_advice() -> None:
     loop = dataclasses.replace(GOOD, step_name="between emits", possible_fps=29.8, step_p50_ms=33.3, step_p99_ms=40)
 
-    assert list(advice(loop)) == []
+    assert list(suggest_changes(loop)) == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_loop_at_the_rate_of_its_camera_gets_no_advice() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_advice_names_what_to_change(change: dict[str, object], words: str) -> None:
-    (sentence,) = advice(dataclasses.replace(GOOD, **change))  # type: ignore[arg-type]
+    (sentence,) = suggest_changes(dataclasses.replace(GOOD, **change))  # type: ignore[arg-type]
 
     assert words in sentence
 
