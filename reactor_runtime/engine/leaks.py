@@ -36,7 +36,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A kind of resource that grows, and the warning about it."""
+    """Hold a kind of resource that grows, and the warning about it."""
 
     kind: str
     finding: ReactorError

@@ -1,6 +1,6 @@
 """Records sessions: their entries go through a queue to a thread, which writes a file for each session.
 
-The file is temporary where only the sessions that a controller wants to keep are saved.
+With `only_kept` a session is written to a temporary file, which `keep` copies.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ MOST_HELD_BYTES = 512 << 20
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """Where recordings go, and whether they hold the pixels of the output too.
+    """Configure recordings: their directory, and whether they contain the output's pixels.
 
-    With `only_kept` they hold only the sessions for which `Recorder.keep` is called.
+    With `only_kept`, a session is saved only if `Recorder.keep` is called.
     """
 
     directory: Path
@@ -130,7 +130,7 @@ class Recorder:
 
 
 class _SessionRecorder:
-    """Put what happens in one session into the queue, as `SessionLog` describes it.
+    """Implement `SessionLog`: queue the entries of one session.
 
     The recording ends with new code that has another contract, unless its first step fails.
     """

@@ -41,7 +41,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class EventEntry:
-    """An event, handled after `step` steps; one that was `skipped` was superseded by a later one of its name."""
+    """Record an event handled after `step` steps. `skipped`: a later event of its name replaced it."""
 
     step: int
     name: str
@@ -51,7 +51,7 @@ class EventEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReadEntry:
-    """A read of an input track that returned `files`, JPEG, WAV or `.npy`, or, without any, raised TimeoutError.
+    """Record a read of an input track that returned `files`, JPEG, WAV or `.npy`; without any it raised TimeoutError.
 
     It was the track's read number `call` in the session; reads that returned None count too.
     """
@@ -64,7 +64,7 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReloadEntry:
-    """The code that makes frames has ended after `step` steps and starts again, after a reload of this `kind`.
+    """Record that the code that makes frames ended after `step` steps and started again, after a reload of this `kind`.
 
     With `waiting` it ended in a read that waited for an input. `config` is the YAML of what the model was loaded with
     last, `files` are the hashes of the project's files that are used from here on.
@@ -79,7 +79,7 @@ class ReloadEntry:
 
 @dataclass(frozen=True, slots=True)
 class ErrorEntry:
-    """Step number `step` raised an exception with this message; the session waits for new code."""
+    """Record that step number `step` raised an exception with this message; the session waits for new code."""
 
     step: int
     error: str
@@ -87,7 +87,7 @@ class ErrorEntry:
 
 @dataclass(frozen=True, slots=True)
 class UploadEntry:
-    """A file that a client uploaded; events refer to it by `id`."""
+    """Record a file that a client uploaded; events refer to it by `id`."""
 
     id: str
     name: str
@@ -97,7 +97,7 @@ class UploadEntry:
 
 @dataclass(frozen=True, slots=True)
 class MessageEntry:
-    """A message of the model, a reply included."""
+    """Record a message of the model, a reply included."""
 
     step: int
     type: str
@@ -106,7 +106,7 @@ class MessageEntry:
 
 @dataclass(frozen=True, slots=True)
 class OutputEntry:
-    """The hashes of one output: for each track, one of each frame, or of each piece of sound."""
+    """Record the hashes of one output: for each track, one of each frame, or of each piece of sound."""
 
     step: int
     hashes: dict[str, list[str]]
@@ -114,7 +114,7 @@ class OutputEntry:
 
 @dataclass(frozen=True, slots=True)
 class FrameEntry:
-    """The pixels of a frame: of number `frame` of its track, counted over all outputs of the session."""
+    """Record the pixels of frame number `frame` of a track, counted over the session."""
 
     track: str
     frame: int
@@ -123,7 +123,7 @@ class FrameEntry:
 
 @dataclass(frozen=True, slots=True)
 class EndEntry:
-    """The end of a session after `step` steps, with the message of the error that ended it, or ""."""
+    """Record the end of a session after `step` steps, with the message of the error that ended it, or ""."""
 
     step: int
     error: str = ""
@@ -131,7 +131,7 @@ class EndEntry:
 
 @dataclass(frozen=True, slots=True)
 class KeptEntry:
-    """The controller has asked to keep the session after `step` steps; its last minute begins with `since_step`."""
+    """Record that the controller kept the session after `step` steps; its last minute begins with `since_step`."""
 
     step: int
     since_step: int

@@ -122,7 +122,7 @@ class RecordingWriter:
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """The place of an image or a piece of sound in a recording."""
+    """Hold the place of an image or a piece of sound in a recording."""
 
     offset: int
     size_bytes: int
@@ -130,7 +130,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class StoredRead:
-    """A `ReadEntry` whose files are still in the recording; it came after so many `reloads`."""
+    """Hold a `ReadEntry` whose files are still in the recording, and the number of `reloads` before it."""
 
     step: int
     track: str
@@ -141,7 +141,7 @@ class StoredRead:
 
 @dataclass(frozen=True, slots=True)
 class StoredReload:
-    """A `ReloadEntry`; so many `events` and `outputs` of the session came before it.
+    """Hold a `ReloadEntry`, and the numbers of `events` and `outputs` before it.
 
     `changed` are the files of the project that had changed.
     """
@@ -214,7 +214,7 @@ class SessionRecording:
 
 
 def read_recording(path: Path) -> SessionRecording:
-    """Read a recording, up to where it was interrupted; raise UsageError if the file is none, or is damaged."""
+    """Read a recording, up to where it was interrupted; raise UsageError if it is not a recording or is damaged."""
     require_extra()
     with _refusing_damage(path):
         recording = _read(path)
@@ -371,7 +371,7 @@ def _records(path: Path) -> Iterator[_Message | _Metadata | UploadEntry]:
 
 
 class _WholeReads:
-    """Read a file for MCAP's reader, which takes what is left of a record for the whole."""
+    """Raise EndOfFile on a short read; MCAP's reader would accept a truncated record."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -392,7 +392,7 @@ def _decompress(pixels: bytes, shape: list[int]) -> np.ndarray[Any, np.dtype[np.
 
 
 def encode_array(array: np.ndarray[Any, Any]) -> bytes:
-    """Return an array that no client sent as the bytes of an `.npy` file."""
+    """Encode an array as `.npy`, for an item that has no file of a client."""
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()

@@ -126,8 +126,8 @@ def test_the_button_reloads_by_hand(page: Page, server: FakeServer) -> None:
     assert server.wait_for("reactor.reload") == {}
     server.report_reload(RELOADS["applied"])
     expect(page.locator(BUTTON)).to_have_text("Reloaded")
-    server.report_reload({**RELOADS["applied"], "reason": "the code before stays in self.net"})
-    expect(page.locator("#log")).to_contain_text("Reloaded: the code before stays in self.net")
+    server.report_reload({**RELOADS["applied"], "reason": "old code still runs in self.net"})
+    expect(page.locator("#log")).to_contain_text("Reloaded: old code still runs in self.net")
     expect(page.locator(BUTTON)).to_have_text("Reload")
 
 

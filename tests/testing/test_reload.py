@@ -316,7 +316,7 @@ def test_changed_code_that_a_function_defined_is_reported(project: Project, capl
         (warning,) = caplog.records
         assert (
             warning.getMessage()
-            == "the code before stays in self.net, self.nets, self.plus: it was defined in a function"
+            == "old code still runs in self.net, self.nets, self.plus, because it was defined inside a function"
         )
 
 

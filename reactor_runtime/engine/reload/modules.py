@@ -83,7 +83,8 @@ class ProjectModules:
     def importing(self, names: Iterable[str], entry: str) -> frozenset[str]:
         """Return these modules and those that import them, directly or not.
 
-        Where a module other than `entry` is imported by no statement, all modules are returned.
+        If no statement imports one of the modules found, `entry` excepted, return all modules: something else imports
+        it, such as `importlib`.
         """
         imports = {name: frozenset(_imports(name, source)) for name, source in self.sources.items()}
         found = set(names)

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 # New code that has neither made a step nor failed after this time is kept: it may wait for an input.
 TRIAL_S = 0.5
-# New code waits so long for the end of the code before without a report.
+# Report after this time that the old code has not ended.
 LATE_S = 5.0
 CONFIG_CHANGED = "the config has changed"
 RECORDED = "the recorded session loaded it again"
@@ -376,7 +376,7 @@ def _outdated(model: Model, execution: Execution | None, modules: ProjectModules
     before = {name: execution.old_sources[name] for name in execution.old}
     names = outdated_attributes(model, before, modules.sources)
     attributes = ", ".join(f"self.{name}" for name in names)
-    return f"the code before stays in {attributes}: it was defined in a function" if names else ""
+    return f"old code still runs in {attributes}, because it was defined inside a function" if names else ""
 
 
 def _load_reason(before: type, model: type, execution: Execution, modules: ProjectModules) -> str:
