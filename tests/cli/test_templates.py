@@ -6,6 +6,7 @@ import ast
 import asyncio
 import importlib.metadata
 import json
+import platform
 import re
 import sys
 from asyncio.subprocess import PIPE
@@ -23,10 +24,19 @@ from reactor_cli.scaffold import find, templates, write
 from reactor_runtime.client import Session, connect
 from reactor_runtime.media import jpeg
 from tests.cli.command import ROOT, environment, python, reactor, run_pytest
+from tests.cli.template_recordings import RECORDINGS
 from tests.cli.values import value
 from tests.server.running import RunningServer, serving
 from tests.timeouts import TIMEOUT_S
 
+REPLAY = """
+import sys
+from reactor_runtime.testing import replay
+
+result = replay(sys.argv[1])
+assert result.differences == [], [str(each) for each in result.differences]
+assert result.frames > 10
+"""
 NAMES = [template.name for template in templates()]
 Data = dict[str, Any]
 
@@ -49,6 +59,13 @@ def test_its_own_tests_pass(project: Path) -> None:
     outcome = run_pytest(project)
     assert outcome.code == 0, outcome.out
     assert " passed" in outcome.out
+
+
+# Other processors round the last bit of some functions differently, as do those without AVX2.
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="recorded on x86-64")
+def test_its_recorded_session_is_the_same(project: Path) -> None:
+    outcome = python("-c", REPLAY, str(RECORDINGS / f"{project.name}.mcap"), cwd=project)
+    assert outcome.code == 0, f"{outcome.err}\nif the template has changed: python -m tests.cli.template_recordings"
 
 
 def test_it_has_no_lint(project: Path) -> None:
