@@ -196,6 +196,8 @@ class HttpProtocol(H11Protocol):
         self._cancel_deadline()
         if event.http_version == b"1.1":
             super().handle_websocket_upgrade(event)
+            # Over TLS, writing may be paused since the handshake, and resumes in the protocol of the WebSocket.
+            self._cancel_stalled()
         else:
             self.send_400_response(_OLD)
 

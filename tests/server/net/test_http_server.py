@@ -56,6 +56,17 @@ class Wire(asyncio.Transport):
         self.written = b""
         self.high: int | None = None
         self.closing = self.aborted = False
+        self.protocol: asyncio.BaseProtocol | None = None
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        assert self.protocol is not None
+        return self.protocol
+
+    def write(self, data: Any) -> None:
+        self.written += bytes(data)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert low == 0
@@ -66,6 +77,9 @@ class Wire(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.closing
+
+    def close(self) -> None:
+        self.closing = True
 
     def abort(self) -> None:
         self.aborted = True
@@ -84,7 +98,9 @@ def protocol(timers: Timers) -> HttpProtocol:
         {},
         cast("asyncio.AbstractEventLoop", timers),
     )
-    protocol.connection_made(Wire())
+    transport = Wire()
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
     return protocol
 
 
@@ -151,6 +167,19 @@ def test_a_peer_that_reads_in_time_stays_connected(protocol: HttpProtocol, timer
     protocol.pause_writing()
     protocol.connection_lost(OSError())
     assert STALLED_S not in timers.waiting
+
+
+async def test_a_websocket_stays_connected_that_begins_while_writing_is_paused(
+    protocol: HttpProtocol, timers: Timers
+) -> None:
+    protocol.pause_writing()
+    protocol.data_received(GET_WS)
+    websocket = wire(protocol).get_protocol()
+    assert isinstance(websocket, SocketProtocol)
+    websocket.resume_writing()
+    assert STALLED_S not in timers.waiting
+    websocket.connection_lost(None)
+    await asyncio.gather(*websocket.tasks)
 
 
 def test_a_stream_is_ready_while_writing_is_not_paused(protocol: HttpProtocol) -> None:
