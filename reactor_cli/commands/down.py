@@ -50,4 +50,5 @@ def down(
     name = cluster or manifest.load(project_directory(directory, path)).name
     console.err(f"connecting to Ray at {address} …")
     count = remove_workers(name, address)
-    console.out(f"{name}: {count or 'no'} {'worker' if count == 1 else 'workers'} ended")
+    ended = f"{count} {'worker' if count == 1 else 'workers'} ended" if count else "there were no workers"
+    console.out(f"{name}: {ended}")

@@ -342,10 +342,8 @@ def _failure(job: DriverJob, error: BaseException) -> DriverFailed:
         hint = TOKEN_HINT
     elif "size" in text and "exceeds" in text.lower():
         hint = "--project-on-nodes uses a copy of the project that is on the nodes already"
-    elif job.address and not _has_token():
-        hint = f"`ray status --address {job.address}` shows whether it runs; {TOKEN_HINT}"
     elif job.address:
-        hint = f"`ray status --address {job.address}` shows a running cluster, and `ray start --head` starts one"
+        hint = f"`ray status --address {job.address}` shows whether it runs; {TOKEN_HINT}"
     else:
         hint = "`ray stop --force` ends what an earlier Ray has left on this machine"
     where = f"Ray at {job.address} can't be used" if job.address else "Ray can't be started on this machine"
