@@ -82,7 +82,7 @@ def replay(
     config is that of the recording. Needs an extra: pip install 'reactor-live[record]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    from reactor_runtime import logs, manifest
+    from reactor_runtime import manifest
     from reactor_runtime.recording.file import read_recording
 
     if serve:
@@ -97,6 +97,24 @@ def replay(
         options = RunOptions(host=host, port=port, token=token, open_page=open_page)
         serve_replay(recording, checked, overrides or [], options)
         return 0
+    accepted = replay_in_project(
+        recording, project_directory(directory, path), overrides or [], out=out, diff=diff, tolerance=tolerance
+    )
+    return 0 if accepted else 1
+
+
+def replay_in_project(
+    recording: SessionRecording,
+    project: Path,
+    overrides: list[str],
+    *,
+    out: Path | None = None,
+    diff: Path | None = None,
+    tolerance: float | None = None,
+) -> bool:
+    """Replay with the code of a project, write the files, and print the result; return whether it is accepted."""
+    from reactor_runtime import logs, manifest
+
     if tolerance is not None and not recording.has_frames:
         raise UsageError(
             f"{recording.path} has hashes, not frames, so --tolerance can't be checked",
@@ -104,12 +122,12 @@ def replay(
         )
     if diff is not None:
         check_output_file(diff)
-    checked = manifest.load(project_directory(directory, path))
+    checked = manifest.load(project)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
         logs.configure("warning")
         began = time.monotonic()
         with_diff = diff is not None or tolerance is not None
-        result, frame_diff = _replay(recording, checked, overrides or [], out, with_diff=with_diff)
+        result, frame_diff = _replay(recording, checked, overrides, out, with_diff=with_diff)
         took_s = time.monotonic() - began
     changed = _changed_files(recording, checked.project)
     if diff is not None:
@@ -118,8 +136,8 @@ def replay(
         console.out(f"kept after step {kept.step}; its last minute begins with step {kept.since_step}")
     _print_result(recording, result, changed, took_s)
     if frame_diff is None or tolerance is None or not result.total:
-        return 1 if result.total else 0
-    return 0 if _is_accepted(result, frame_diff, tolerance) else 1
+        return not result.total
+    return _is_accepted(result, frame_diff, tolerance)
 
 
 def _refuse_options(given: dict[str, object], why: str) -> None:
