@@ -119,8 +119,11 @@ class Replayer:
 
     def _add_output(self, step: int, pieces: Pieces) -> None:  # noqa: ARG002  (the signature of OnOutput)
         recorded, hashes = self._session.recording.outputs[self._outputs].hashes, hash_pieces(pieces)
-        for index, frame in enumerate(self._session.frames.of_output(self._outputs)):
-            if _at(recorded, index) != _at(hashes, index):
+        frames = self._session.frames.of_output(self._outputs)
+        for index, frame in enumerate(frames):
+            # Frames that only the new code makes are not shown: the last recorded one is marked for them.
+            end = None if frame == frames[-1] else index + 1
+            if _between(recorded, index, end) != _between(hashes, index, end):
                 self._differing.add(frame // self._part)
             # Code that makes fewer frames than before shows its last one for longer.
             self.store.append({name: arrays[min(index, len(arrays) - 1)] for name, arrays in pieces.items()})
@@ -128,9 +131,9 @@ class Replayer:
         self._on_progress()
 
 
-def _at(hashes: Mapping[str, Sequence[str]], index: int) -> dict[str, str]:
-    """Return the hashes of one frame of an output, by track."""
-    return {track: of_track[index] for track, of_track in hashes.items() if index < len(of_track)}
+def _between(hashes: Mapping[str, Sequence[str]], begin: int, end: int | None) -> dict[str, Sequence[str]]:
+    """Return the hashes of some frames of an output, by track."""
+    return {track: of_track[begin:end] for track, of_track in hashes.items() if begin < len(of_track)}
 
 
 def _describe(result: Replay) -> str:

@@ -50,6 +50,16 @@ class Brighter(Gray):
             yield output
 
 
+class Doubled(Gray):
+    def inference(self) -> Iterator[Any]:
+        for output in super().inference():
+            times = 2 if self.state.level > 150 else 1
+            yield Shown(
+                main_video=np.stack([output.main_video] * times),
+                main_audio=np.tile(output.main_audio, times),
+            )
+
+
 class FailingAtOnce(Gray):
     def inference(self) -> Iterator[Any]:
         yield self.state.level // 0
@@ -154,6 +164,13 @@ def test_frames_that_differ_are_reported(recording: SessionRecording) -> None:
             "differing": [[bright, count - 1]],
             "result": f"{count - bright} of {2 * count} frames and pieces of sound differ",
         }
+
+
+def test_an_output_with_more_frames_than_recorded_differs(recording: SessionRecording) -> None:
+    with player_of(recording, Doubled) as studio:
+        reported = studio.messages[-1].data
+        assert reported["differing"] == [[recording.events[0].step, len(recording.outputs) - 1]]
+        assert reported["result"].endswith("main_video has 2 frames, not 1")
 
 
 def test_the_frames_before_an_exception_are_shown(recording: SessionRecording) -> None:
