@@ -424,6 +424,70 @@ def test_rapid_saves_of_the_same_size_are_all_applied(project: Project) -> None:
             assert red(executor) == number + 1
 
 
+def test_a_module_that_could_not_be_imported_before_is_used_when_it_is_there(project: Project) -> None:
+    between, fast = f"{project.name}_between", f"{project.name}_fast"
+    project.write(f"try:\n    from {fast} import red\nexcept ImportError:\n    red = 10", name=between)
+    text = MODEL.replace("import numpy", f"from {between} import red as base\n    import numpy")
+    text = text.replace("red = 10", "red = base")
+    project.write(text)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        project.write(f"try:\n    from {fast} import red\nexcept ImportError:\n    red = 20", name=between)
+        executor.reload()
+        assert red(executor) == 21
+        # The next reload finds it again if this one fails.
+        project.write("red = = 50", name=fast)
+        with pytest.raises(ClassError, match="SyntaxError"):
+            executor.reload()
+        project.write("red = 50", name=fast)
+        executor.reload()
+        assert red(executor) == 51
+        (project.folder / f"{fast}.py").unlink()
+        executor.reload()
+        assert red(executor) == 21
+        # One that is not imported any more is not new each time.
+        project.write("red = 30", name=between)
+        executor.reload()
+        project.write("red = 50", name=fast)
+        executor.reload()
+        module = sys.modules[between]
+        executor.reload()
+        assert (sys.modules[between], module.red) == (module, 30)
+
+
+def test_modules_packages_and_folders_without_init_replace_each_other(project: Project) -> None:
+    name = f"{project.name}_nets"
+    module, package, part = (project.folder / file for file in (f"{name}.py", f"{name}/__init__.py", f"{name}/part.py"))
+    versions: list[dict[Path, str]] = [
+        {part: "red = 10"},
+        {module: "class part:\n    red = 20"},
+        {package: "", part: "red = 30"},
+        {package: "NAME = 1", part: "red = 30"},
+        {module: "class part:\n    red = 20", part: "red = 40"},
+        {package: "class part:\n    red = 50", module: "class part:\n    red = 20"},
+        {part: "red = 10"},
+    ]
+    text = MODEL.replace("import numpy", f"import {name}\n    import {name}.part\n    import numpy")
+    text = text.replace("red = 10", f"red = {name}.part.red")
+
+    def write(files: dict[Path, str]) -> None:
+        shutil.rmtree(package.parent, ignore_errors=True)
+        module.unlink(missing_ok=True)
+        is_package = part in files and (package in files or module not in files)
+        project.write(text if is_package else text.replace(f"import {name}.part", ""))
+        for file, content in files.items():
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(content)
+
+    write(versions[0])
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        for files, shown in zip(versions, (11, 21, 31, 31, 21, 51, 11), strict=True):
+            write(files)
+            executor.reload()
+            assert red(executor) == shown
+
+
 def test_a_module_that_is_deleted_and_not_imported_any_more_is_dropped(project: Project) -> None:
     helper = f"{project.name}_helper"
     project.write("red = 10", name=helper)

@@ -11,7 +11,7 @@ import importlib
 import re
 import sys
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -25,7 +25,7 @@ _IMPORT = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Hold the bytes that a module was executed from, and its file."""
+    """Hold the bytes that a module was executed from, and its file; no file for a folder without `__init__.py`."""
 
     file: str
     data: bytes
@@ -40,6 +40,8 @@ class ProjectModules:
 
     def __init__(self, project: Path) -> None:
         self.sources: dict[str, Source] = {}
+        # No finder of files has found these, as in `try: import fast`.
+        self.missing: set[str] = set()
         self._project = project.resolve()
 
     def record(self) -> None:
@@ -56,12 +58,14 @@ class ProjectModules:
         """Add a module that was imported before `record`, and the project's modules that it imports, as on disk."""
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
-        if name in self.sources or file is None or not self._has(file):
+        if name in self.sources or not any(map(self._has, [file] if file else getattr(module, "__path__", ()))):
             return
-        if (data := _read(file)) is not None:
-            self.sources[name] = Source(file, data)
-            for imported in _IMPORT.findall(data):
-                self.add_imported(imported.decode())
+        if (data := _read(file or "")) is None:
+            return
+        self.sources[name] = Source(file or "", data)
+        for imported in _IMPORT.findall(data):
+            for each in _with_parents(imported.decode()):
+                self.add_imported(each)
 
     def _has(self, file: str) -> bool:
         return not is_ours(file) and is_in_project(file, self._project)
@@ -69,16 +73,45 @@ class ProjectModules:
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Find a module of the project, as a finder of `sys.meta_path`."""
         spec = PathFinder.find_spec(name, path, target)
-        if spec is None or not isinstance(spec.loader, SourceFileLoader):
+        if spec is None:
+            self.missing.add(name)
             return None
-        if spec.origin is None or not self._has(spec.origin):
+        file = self._file_of(spec)
+        if file is None:
             return None
-        spec.loader = _RecordingLoader(name, spec.origin, self.sources)
+        if file:
+            spec.loader = _RecordingLoader(name, file, self.sources)
+        else:
+            self.sources[name] = Source("", b"")
         return spec
 
     def changed(self) -> frozenset[str]:
-        """Return the modules whose files have other content than was executed, or are gone."""
-        return frozenset(name for name, source in self.sources.items() if _read(source.file) != source.data)
+        """Return the modules whose files have other content than was executed, or are gone, and new modules.
+
+        A new module is one that takes the place of another, or that could not be imported before.
+        """
+        importlib.invalidate_caches()
+        other = {name for name, source in self.sources.items() if _read(source.file) != source.data}
+        moved = {name for name, source in self.sources.items() if self._find(name) not in (None, source.file)}
+        return frozenset(other | moved | {name for name in self.missing - self.sources.keys() if self._find(name)})
+
+    def _find(self, name: str) -> str | None:
+        """Return the file that an import of a module of the project would execute now, as `_file_of` does."""
+        parent = name.rpartition(".")[0]
+        path = getattr(sys.modules.get(parent), "__path__", None)
+        if parent and path is None:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        return None if spec is None else self._file_of(spec)
+
+    def _file_of(self, spec: ModuleSpec) -> str | None:
+        """Return the file of a module, "" for a folder without `__init__.py`, or None if it is not of the project."""
+        if spec.loader is None:
+            folders = spec.submodule_search_locations or ()
+            return "" if any(self._has(folder) for folder in folders) else None
+        if not isinstance(spec.loader, SourceFileLoader) or spec.origin is None or not self._has(spec.origin):
+            return None
+        return spec.origin
 
     def importing(self, names: Iterable[str], entry: str) -> frozenset[str]:
         """Return these modules and those that import them, directly or not.
@@ -91,16 +124,19 @@ class ProjectModules:
         while more := {name for name, imported in imports.items() if imported & found} - found:
             found |= more
         explained = {entry}.union(*(imported - {name} for name, imported in imports.items()))
-        return frozenset(found if found <= explained else self.sources)
+        return frozenset(found if found <= explained else found | self.sources.keys())
 
 
 class Execution:
     """Remove modules, so that the next import executes them again; `undo` puts the old ones back."""
 
-    def __init__(self, modules: ProjectModules, names: Iterable[str]) -> None:
+    def __init__(self, modules: ProjectModules, names: Collection[str]) -> None:
         self.old: dict[str, ModuleType] = {name: sys.modules[name] for name in names if name in sys.modules}
         self.old_sources = dict(modules.sources)
+        self._old_missing = set(modules.missing)
         self._modules = modules
+        # Those that have come and are not imported any more would else be new each time.
+        modules.missing.difference_update(names)
         for name in self.old:
             del sys.modules[name]
             modules.sources.pop(name, None)
@@ -122,6 +158,7 @@ class Execution:
             sys.modules.pop(name, None)
         self._modules.sources.clear()
         self._modules.sources.update(self.old_sources)
+        self._modules.missing.update(self._old_missing)
         sys.modules.update(self.old)
         for name, module in self.old.items():
             setattr(_parent(name), _last(name), module)
@@ -148,6 +185,8 @@ def package_of(name: str, source: Source) -> str:
 
 def _imports(name: str, source: Source) -> Iterator[str]:
     """Yield the modules that statements import, in functions too; some of the names may not be modules."""
+    # Python imports the packages around a module before it.
+    yield from _with_parents(name.rpartition(".")[0])
     package = package_of(name, source)
     for node in ast.walk(ast.parse(source.data)):
         if isinstance(node, ast.Import):
@@ -175,7 +214,7 @@ def _with_parents(name: str) -> Iterator[str]:
 
 def _read(file: str) -> bytes | None:
     try:
-        return Path(file).read_bytes()
+        return Path(file).read_bytes() if file else b""
     # It was deleted, or an editor is about to replace it.
     except OSError:
         return None
