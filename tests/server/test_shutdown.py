@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import alive, gone
 from tests.server.client import client, controlling
-from tests.server.running import listening, started, write_project
+from tests.server.running import PRELUDE, listening, started, write_project
 
 GET_WS = (
     b"GET /ws?role=viewer HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -123,6 +123,23 @@ def test_ctrl_c_while_the_engine_s_interpreter_starts(tmp_path: Path, wait_s: fl
         time.sleep(wait_s)  # no matter when
         server.interrupt()
         assert server.ended() == 0, server.log
+        assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+async def test_ctrl_c_while_a_reload_imports(tmp_path: Path, number: signal.Signals) -> None:
+    project = write_project(tmp_path, MODEL)
+    with started(project, "--reload") as server:
+        server.wait_for("ready in")
+        async with controlling(server.url) as controller:
+            await controller.frame()
+            engine = server.engine
+            (project / "pipeline.py").write_text(PRELUDE + "print('importing', flush=True)\ntime.sleep(600)\n" + MODEL)
+            server.wait_for("^importing")
+            os.kill(server.process.pid, number)
+            assert (await controller.closed())[0] == 1001
+        assert server.ended() == 0
+        gone(engine)
         assert "Traceback" not in server.log
 
 
