@@ -10,7 +10,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from reactor_runtime.cluster.front.link import WorkerLink
-from reactor_runtime.cluster.messages import FROM_WORKER, FrontIdentity, Release
+from reactor_runtime.cluster.messages import FROM_WORKER, FrontIdentity, Release, WorkerStatus
 from tests.cluster.simulation import STATUS
 from tests.timeouts import TIMEOUT_S
 
@@ -94,3 +94,32 @@ async def test_closing_does_not_wait_for_a_worker_that_reads_nothing() -> None:
             contact.link.send(Release("x" * 20_000))
         await asyncio.wait_for(contact.link.aclose(), TIMEOUT_S)
         assert not contact.broken.is_set()
+
+
+async def test_a_status_that_can_not_be_used_breaks_the_connection_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broken = asyncio.Queue[str]()
+
+    def fail(_: WorkerStatus) -> None:
+        raise ValueError("no such phase")
+
+    async def serve_worker(worker: ServerConnection) -> None:
+        await send_status(worker)
+        await worker.wait_closed()
+
+    async with serve(serve_worker, "127.0.0.1", 0, ping_interval=None) as server:
+        link = WorkerLink(
+            f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}",
+            "secret",
+            front=FrontIdentity.of_this_process(),
+            on_status=fail,
+            on_contract=lambda _: None,
+            on_broken=broken.put_nowait,
+            on_refused=lambda _: None,
+        )
+        # It connects again.
+        reasons = [await asyncio.wait_for(broken.get(), TIMEOUT_S) for _ in range(2)]
+        link.close()
+    assert all("can't be used: the log has the reason" in reason for reason in reasons)
+    assert "no such phase" in caplog.text

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
 
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import slot_status
 from reactor_runtime.server.workers.engine import EnginePhase
-from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
+from tests.cluster.simulation import STATUS, Assignment, SimulatedWorker, Simulation
 
 LOAD_S = 20.0
 
@@ -115,3 +118,12 @@ async def test_each_load_of_a_model_is_reported_also_after_a_loss_of_contact() -
 async def test_a_worker_is_idle_from_when_its_model_is_loaded() -> None:
     async with one_worker() as front:
         assert front.slot.idle_since == front.simulation.clock.now() - 10
+
+
+async def test_a_worker_whose_status_can_not_be_used_stays_without_contact() -> None:
+    async with one_worker() as front:
+        front.worker.fall_silent()
+        worker = next(iter(front.simulation.fleet._workers.values()))
+        with pytest.raises(ValueError, match="not a valid EnginePhase"):
+            worker._status_received(replace(STATUS, phase="unknown"))
+        assert worker.lost_at is not None

@@ -102,7 +102,12 @@ class WorkerLink:
 
     async def _run(self) -> None:
         while True:
-            self._on_broken(await self._serve())
+            try:
+                reason = await self._serve()
+            except Exception:
+                logger.exception("following a worker failed url=%s", self._url)
+                reason = f"what the worker at {self._url} sent can't be used: the log has the reason"
+            self._on_broken(reason)
             await asyncio.sleep(RETRY_S)
 
     async def _serve(self) -> str:

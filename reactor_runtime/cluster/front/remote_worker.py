@@ -167,8 +167,9 @@ class RemoteWorker:
         if self.silent_since is not None and self.slot.session is not None:
             self.slot.session.turn.send_again()
         self._takeover.record_contact(self.id)
-        self.silent_since = None
         self.slot.on_status(status)
+        # A worker whose status can't be used is given up.
+        self.silent_since = None
         self._on_change()
 
     def _refused(self, other: FrontIdentity) -> None:
