@@ -114,6 +114,8 @@ class ServerListening:
     port: int
     # Reloads the project by hand, from any thread; None without --reload.
     reload: Callable[[], object] | None = None
+    # Stops the server as Ctrl-C does, from any thread; does nothing if it stops already.
+    stop: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

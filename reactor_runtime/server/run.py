@@ -126,7 +126,8 @@ class Service(Generic[S]):
         with self._signals():
             loop = asyncio.get_running_loop()
             reload = partial(loop.call_soon_threadsafe, self._backend.reload) if self._backend.reloads else None
-            self._operator.on_listening(ServerListening(address[0], address[1], reload))
+            stop = partial(loop.call_soon_threadsafe, self.stop)
+            self._operator.on_listening(ServerListening(address[0], address[1], reload, stop))
             await self._run(server, freeze=True)
 
     async def run_mounted(self) -> None:
@@ -141,8 +142,17 @@ class Service(Generic[S]):
         refusals = self._admission.settings.metrics.refusals
         return guarded(self._routes(), self._options, port=0, refusals=refusals, counts_requests=True)
 
+    def drain(self) -> None:
+        """Stop the server when its sessions are over, as SIGTERM does; on its event loop, may be called twice."""
+        if self._options.drain_timeout_s:
+            self._drain.set()
+        else:
+            self.stop()
+
     def stop(self) -> None:
-        """Stop the server, as a signal does; on its event loop."""
+        """Stop the server, as a first signal does; on its event loop, may be called twice."""
+        if self._stop.is_set():
+            return
         logger.info("stopping")
         # The signal may have ended them as well.
         self._backend.expect_end()
@@ -300,8 +310,8 @@ class Service(Generic[S]):
                 self._backend.kill()
                 self._operator.on_exit()
                 os._exit(EXIT_KILLED)
-            if number is signal.SIGTERM and self._options.drain_timeout_s and not self._drain.is_set():
-                self._drain.set()
+            if number is signal.SIGTERM and not self._drain.is_set():
+                self.drain()
             else:
                 self.stop()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +51,8 @@ class LocalPlacement:
         self.has_removed = True
         for process in self.processes.values():
             if process.returncode is None:
-                process.send_signal(signal.SIGINT)
+                assert process.stdin is not None
+                process.stdin.close()
         await asyncio.gather(*self._tasks)
 
     def kill(self) -> None:

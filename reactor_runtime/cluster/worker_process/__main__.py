@@ -6,13 +6,14 @@ SIGTERM, or on an order of the front.
 
 from __future__ import annotations
 
+import contextlib
 import os
-import signal
 import ssl
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from reactor_runtime import logs, manifest
@@ -40,13 +41,14 @@ from reactor_runtime.server.sessions.slot import SlotSettings
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """Print where the worker listens; the control socket reports the rest."""
+    """Print where the worker listens, and stop it with its input; the control socket reports the rest."""
 
     certificate: Path | None
 
     def on_listening(self, listening: ServerListening) -> None:
         certificate = "" if self.certificate is None else first_certificate(self.certificate)
         _answer(WorkerListening(listening.port, certificate))
+        threading.Thread(target=_end_with_input, args=(listening.stop,), name="end with input", daemon=True).start()
 
     def on_loading(self, loading: LoadingProgress) -> None:
         pass
@@ -64,40 +66,26 @@ class _Operator:
         pass
 
 
-class _Stop:
-    """Stop the server once, as Ctrl-C does: a second signal would kill it. Call it on any thread."""
-
-    def __init__(self) -> None:
-        self._begun = threading.Lock()
-
-    def __call__(self) -> None:
-        if self._begun.acquire(blocking=False):
-            os.kill(os.getpid(), signal.SIGINT)
-
-
 def main() -> int:
     """Serve the job on standard input; return the exit code."""
     job = WorkerJob.from_json(sys.stdin.readline())
-    stop = _Stop()
-    threading.Thread(target=_end_with_input, args=(stop,), name="end with input", daemon=True).start()
     logs.configure(job.log_level, "json" if job.log_format == "json" else "text")
     try:
-        _serve(job, stop)
+        _serve(job)
     except ReactorError as error:
         _answer(WorkerFailed(str(error), error.exit_code))
         return error.exit_code
     return 0
 
 
-def _serve(job: WorkerJob, stop: _Stop) -> None:
+def _serve(job: WorkerJob) -> None:
     """Serve on the first free port of the job's range."""
     first, last = job.ports
     for port in range(first, last + 1):
         options = job.serve_options(port)
         try:
             with manifest.pointing_at(options.manifest):
-                operator = _Operator(options.access.certificate)
-                serve(options, operator, lambda options, operator, tls: _service(job, stop, options, operator, tls))
+                serve(options, _Operator(options.access.certificate), partial(_service, job))
             return
         except BindError:
             if port == last:
@@ -105,7 +93,7 @@ def _serve(job: WorkerJob, stop: _Stop) -> None:
 
 
 def _service(
-    job: WorkerJob, stop: _Stop, options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None
+    job: WorkerJob, options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None
 ) -> Service[EngineSlot]:
     settings = SlotSettings.of(options)
     backend = EngineBackend(
@@ -116,9 +104,17 @@ def _service(
     )
     slots = backend.admission.slots
     tickets = TicketGate(job.secret, job.cluster, job.worker)
-    control = Control(job.worker, backend.admission, tickets, settings.clock, stop=stop)
+    control = Control(
+        job.worker,
+        backend.admission,
+        tickets,
+        settings.clock,
+        drain=lambda: service.drain(),
+        stop=lambda: service.stop(),
+    )
     gate = WorkerGate(tickets, job.secret, is_resumed_by=lambda secret: slots.resumed_by(secret) is not None)
-    return Service(backend, operator, tls, gate=gate, routes=[control.route()])
+    service = Service(backend, operator, tls, gate=gate, routes=[control.route()])
+    return service
 
 
 def _answer(answer: WorkerListening | WorkerFailed) -> None:
@@ -127,11 +123,13 @@ def _answer(answer: WorkerListening | WorkerFailed) -> None:
     sys.stdout.flush()
 
 
-def _end_with_input(stop: _Stop) -> None:
+def _end_with_input(stop: Callable[[], object]) -> None:
     """Stop the server when whatever started the worker has gone."""
     while sys.stdin.read(1):
         pass
-    stop()
+    # The server has ended by itself.
+    with contextlib.suppress(RuntimeError):
+        stop()
 
 
 if __name__ == "__main__":

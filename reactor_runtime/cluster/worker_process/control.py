@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -50,7 +48,7 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound"
 
 
 class Control:
-    """Serve the front of a worker; `stop` ends the server. Use on the server's loop.
+    """Serve the front of a worker; `drain` and `stop` end the server. Use on the server's loop.
 
     Another front is refused while the first one answers, and otherwise replaces it.
     """
@@ -62,12 +60,14 @@ class Control:
         tickets: TicketGate,
         clock: Clock,
         *,
+        drain: Callable[[], None],
         stop: Callable[[], None],
     ) -> None:
         self._worker = worker
         self._admission = admission
         self._tickets = tickets
         self._clock = clock
+        self._drain = drain
         self._stop = stop
         self._connection: _Connection | None = None
 
@@ -172,9 +172,7 @@ class Control:
             case Release():
                 self._release(message.ticket)
             case Drain():
-                # A second SIGTERM would end the session.
-                if not self._admission.draining:
-                    os.kill(os.getpid(), signal.SIGTERM)
+                self._drain()
             case Stop():
                 self._stop()
 

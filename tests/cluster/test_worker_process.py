@@ -1,0 +1,40 @@
+"""The end of a worker's process: by orders of the front, by signals, and with its input."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.front import MODEL, running_front
+from tests.server.client import controlling
+from tests.server.running import write_project
+from tests.timeouts import TIMEOUT_S
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", MODEL)
+
+
+async def test_workers_with_and_without_a_session_end_orderly_when_the_front_drains(project: Path) -> None:
+    async with running_front(project, workers=2, drain_timeout_s=TIMEOUT_S) as front:
+        async with controlling(front.url) as controller:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await controller.data("reactor.session", phase="stopping")
+            (idle,) = [slot for slot in front.slots if slot.session is None]
+            await asyncio.wait_for(front.placement.processes[idle.worker].wait(), TIMEOUT_S)
+            assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+        await asyncio.wait_for(front.task, TIMEOUT_S)
+    assert [process.returncode for process in front.placement.processes.values()] == [0, 0]
+
+
+async def test_a_worker_ends_with_its_input(project: Path) -> None:
+    async with running_front(project) as front:
+        (process,) = front.placement.processes.values()
+        assert process.stdin is not None
+        process.stdin.close()
+        assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 0
