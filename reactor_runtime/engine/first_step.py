@@ -34,7 +34,7 @@ SLOW_HINT = (
 )
 
 
-def suspicions(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
+def output_warnings(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
     """Return pairs of message and hint for output that is probably a mistake; `step_s` is None if not measured."""
     found = []
     for track in bundles[0] if bundles else ():
@@ -87,7 +87,7 @@ class FirstStep:
         self.checked = True
         if self._seconds is not None and self._began is not None:
             step_s = self._seconds() - self._began
-        found = suspicions(bundles, step_s)
+        found = output_warnings(bundles, step_s)
         where = self._place(frame) if found else None
         for message, hint in found:
             self._report(ReactorError(message, hint=hint, where=where))

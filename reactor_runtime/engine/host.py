@@ -90,7 +90,7 @@ class Host:
         self._sink = sink = SwitchableSink(LoggedSink(sink, self._log.on_message) if logs else sink)
         self._model = model
         self._failed = failed
-        first_step = FirstStep(contract, self._suspect, seconds)
+        first_step = FirstStep(contract, self._warn, seconds)
         self.inputs = Inputs(
             model,
             contract,
@@ -248,9 +248,9 @@ class Host:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._notify_input)
 
-    def _suspect(self, finding: errors.ReactorError) -> None:
+    def _warn(self, warning: errors.ReactorError) -> None:
         if self._current is not None:
-            self._sink.send(ipc.Suspicion(self._current[0].id, errors.to_json(finding)))
+            self._sink.send(ipc.ModelWarning(self._current[0].id, errors.to_json(warning)))
 
     def _notify_input(self) -> None:
         if self._current is not None:
@@ -296,7 +296,7 @@ class Host:
             self._trace.flush(session.id)
         self._stopped.discard(session.id)
         for leak in () if self._leaks is None else self._leaks.compare():
-            self._sink.send(ipc.Suspicion(session.id, errors.to_json(leak.finding), leak=leak.kind))
+            self._sink.send(ipc.ModelWarning(session.id, errors.to_json(leak.warning), leak=leak.kind))
         self._sink.send(ipc.Ended(session.id, None if failure is None else errors.to_json(failure)))
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:

@@ -39,7 +39,7 @@ class Leak:
     """Hold a kind of resource that grows, and the warning about it."""
 
     kind: str
-    finding: ReactorError
+    warning: ReactorError
 
 
 @dataclass(slots=True)

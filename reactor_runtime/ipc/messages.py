@@ -210,7 +210,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Suspicion:
+class ModelWarning:
     """engine → server: the first step's output is probably not meant, or a resource grows, whose kind is `leak`.
 
     `error` is in the form of `errors.to_json`.
@@ -391,7 +391,7 @@ ToServer = (
     | Heartbeat
     | Started
     | Ended
-    | Suspicion
+    | ModelWarning
     | Bundle
     | Flush
     | MessageSent

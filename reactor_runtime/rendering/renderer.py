@@ -200,8 +200,8 @@ class Renderer(Studio[Model]):
     def _take_warnings(self) -> list[ReactorError]:
         recorder = self._recorder
         # A slow step is no problem here: there is no client.
-        warnings = [finding for finding in recorder.suspicions if finding.hint != SLOW_HINT]
-        recorder.suspicions.clear()
+        warnings = [warning for warning in recorder.warnings if warning.hint != SLOW_HINT]
+        recorder.warnings.clear()
         for ticket, answer in recorder.answers.items():
             if isinstance(answer, EventRefused) and isinstance(ticket, int):
                 where = self._sent.get(ticket)

@@ -20,9 +20,9 @@ from reactor_runtime.ipc.messages import (
     EventRefused,
     Flush,
     MessageSent,
+    ModelWarning,
     Reloaded,
     Started,
-    Suspicion,
     ToServer,
 )
 from reactor_runtime.testing.clock import FakeClock
@@ -62,7 +62,7 @@ class OutputRecorder:
         self.unread: list[Message] = []
         self.answers: dict[str | int | None, EventApplied | EventRefused] = {}
         self.failures: list[BaseException] = []
-        self.suspicions: list[ReactorError] = []
+        self.warnings: list[ReactorError] = []
         self.reloaded: Reloaded | None = None
         self.ended = True
         self._send_credit = send_credit
@@ -94,8 +94,8 @@ class OutputRecorder:
                 self.reloaded = message
                 if message.status == "applied" and message.reason:
                     logger.warning("%s", message.reason)
-            case Suspicion():
-                self.suspicions.append(from_json(message.error))
+            case ModelWarning():
+                self.warnings.append(from_json(message.error))
 
     def clear(self) -> None:
         """Drop the frames and messages so far."""

@@ -185,9 +185,9 @@ class Studio(Generic[M]):
         return list(self._recorder.messages)
 
     @property
-    def suspicions(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """Return the warnings of `reactor check --step` about the first step: output that is probably not meant."""
-        return [str(each) for each in self._recorder.suspicions]
+        return [str(each) for each in self._recorder.warnings]
 
     def clear(self) -> None:
         """Drop the frames and messages so far, in a long run."""
@@ -266,7 +266,7 @@ class Studio(Generic[M]):
         finally:
             self._host.hold_steps(True)
         self._wait.raise_failure()
-        return list(recorder.suspicions) if done else [ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT)]
+        return list(recorder.warnings) if done else [ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT)]
 
     def _on_loaded(self, model: M) -> None:
         """Prepare a model that a reload has loaded again."""

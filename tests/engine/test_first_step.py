@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
-from reactor_runtime.engine.first_step import FirstStep, suspicions
+from reactor_runtime.engine.first_step import FirstStep, output_warnings
 from reactor_runtime.errors import ReactorError
 from tests.engine.rig import Plain
 
@@ -48,10 +48,10 @@ SILENCE = np.zeros((1, 10), np.int16)
         pytest.param([], 0.1, [], id="nothing"),
     ],
 )
-def test_suspicious_output_is_found(
+def test_output_that_is_probably_wrong_has_a_warning(
     bundles: list[dict[TrackSpec, NDArray[np.uint8]]], step_s: float | None, messages: list[str]
 ) -> None:
-    found = suspicions(bundles, step_s)
+    found = output_warnings(bundles, step_s)
     assert [message for message, _ in found] == messages
     assert all(hint for _, hint in found)
 
@@ -61,9 +61,9 @@ def test_only_the_first_output_is_judged_and_at_the_line_that_made_it() -> None:
     step = FirstStep(Contract.of(Plain), found.append)
     for _ in range(2):
         step.check([{PICTURE: full(0)}], None, sys._getframe())
-    (finding,) = found
-    assert finding.where is not None
-    assert finding.where.text.strip() == "step.check([{PICTURE: full(0)}], None, sys._getframe())"
+    (warning,) = found
+    assert warning.where is not None
+    assert warning.where.text.strip() == "step.check([{PICTURE: full(0)}], None, sys._getframe())"
 
 
 def test_without_a_frame_the_method_that_makes_the_frames_is_named() -> None:
@@ -80,4 +80,4 @@ def test_a_clock_that_stands_still_while_the_model_waits_measures_the_step() -> 
     step.start_timer()
     step.check([{PICTURE: full(9)}], 0.0)
     step.start_timer()
-    assert [finding.message.partition(",")[0] for finding in found] == ["the first step took 2.0 s"]
+    assert [warning.message.partition(",")[0] for warning in found] == ["the first step took 2.0 s"]

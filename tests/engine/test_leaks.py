@@ -27,11 +27,11 @@ from reactor_runtime.engine.output.sink import OutgoingBundle
 from reactor_runtime.ipc.messages import (
     Credit,
     Ended,
+    ModelWarning,
     Shutdown,
     Started,
     StartSession,
     StopSession,
-    Suspicion,
     ToServer,
 )
 from tests.engine.rig import frame
@@ -73,7 +73,7 @@ def test_memory_has_to_grow_by_more_than_a_cache_does() -> None:
         leaks.begin()
         found = [leak for _ in range(5) for leak in leaks.compare()]
         assert [leak.kind for leak in found] == ["memory"] * reports
-        assert all("left more memory in use: 1" in leak.finding.message for leak in found)
+        assert all("left more memory in use: 1" in leak.warning.message for leak in found)
 
 
 class Picture(Output):
@@ -134,11 +134,11 @@ class LeaksFiles(Leaking):
 
 
 class Discarding:
-    """Discard bundles, return their credits at once, and keep the findings; `changed` is set by other messages."""
+    """Discard bundles, return their credits at once, and keep the warnings; `changed` is set by other messages."""
 
     def __init__(self) -> None:
         self.host: Host
-        self.findings: list[Suspicion] = []
+        self.warnings: list[ModelWarning] = []
         self.changed: dict[type, asyncio.Event] = {Started: asyncio.Event(), Ended: asyncio.Event()}
 
     def send_bundle(self, bundle: OutgoingBundle) -> None:
@@ -146,8 +146,8 @@ class Discarding:
         asyncio.get_running_loop().call_soon(self.host.receive_message, credit)
 
     def send(self, message: ToServer) -> None:
-        if isinstance(message, Suspicion):
-            self.findings.append(message)
+        if isinstance(message, ModelWarning):
+            self.warnings.append(message)
         elif type(message) in self.changed:
             self.changed[type(message)].set()
 
@@ -158,7 +158,7 @@ class Discarding:
         self.changed[kind].clear()
 
 
-async def leaks_of(model: Model, sessions: int, *, project: Path, session_s: float = 0.0) -> list[Suspicion]:
+async def leaks_of(model: Model, sessions: int, *, project: Path, session_s: float = 0.0) -> list[ModelWarning]:
     """Serve sessions on a model that is loaded; return what the guard has found."""
     clock, sink = SystemClock(), Discarding()
     sink.host = host = Host(
@@ -174,7 +174,7 @@ async def leaks_of(model: Model, sessions: int, *, project: Path, session_s: flo
     host.receive_message(Shutdown())
     await serving
     clock.close()
-    return [finding for finding in sink.findings if finding.leak]
+    return [warning for warning in sink.warnings if warning.leak]
 
 
 @pytest.mark.parametrize(
@@ -193,11 +193,11 @@ async def test_what_is_left_is_reported_with_its_origin(
     model.load({})
     try:
         with thread_starts_recorded():
-            (finding,) = await leaks_of(model, 5, project=tmp_path)
-        assert finding.leak == leak
-        assert message in finding.error["message"]
-        assert line in (finding.error["where"] or [""])[-1]
-        assert "@disconnected" in finding.error["hint"]
+            (warning,) = await leaks_of(model, 5, project=tmp_path)
+        assert warning.leak == leak
+        assert message in warning.error["message"]
+        assert line in (warning.error["where"] or [""])[-1]
+        assert "@disconnected" in warning.error["hint"]
     finally:
         model.stop.set()
         for each in model.kept:
@@ -224,7 +224,7 @@ def test_the_line_that_starts_a_thread_is_found_in_a_project_about_asyncio(tmp_p
             model["thread"].join()
             threads[number] = model["thread"]
             leaks = guard.compare()
-    assert [str(leak.finding.where) for leak in leaks] == [f"{file}:4:1"]
+    assert [str(leak.warning.where) for leak in leaks] == [f"{file}:4:1"]
 
 
 @pytest.mark.parametrize("name", [template.name for template in templates()])

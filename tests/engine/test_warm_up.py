@@ -303,10 +303,10 @@ class Black(Generator):
 def test_the_check_of_the_first_step_is_made_for_the_first_client() -> None:
     with Studio(Black) as studio:
         studio.warm_up()
-        assert studio.suspicions == []
+        assert studio.warnings == []
         studio.connect()
         studio.run(0.1)
-        assert "is black in the first step" in studio.suspicions[0]
+        assert "is black in the first step" in studio.warnings[0]
 
 
 class Configured(Generator):

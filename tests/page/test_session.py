@@ -85,7 +85,7 @@ def test_what_the_headline_says_is_not_said_again_below_it(page: Page, server: F
     expect(page.get_by_role("log")).to_contain_text("The model failed: ValueError: the weights don't fit")
 
 
-def test_what_is_suspicious_of_the_first_step_is_in_the_log(page: Page, server: FakeServer) -> None:
+def test_a_warning_about_the_first_step_is_in_the_log(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     expect(page.locator("canvas[data-seq]")).to_be_attached()
     server.broadcast("reactor.session", phase="warning", message="main_video is black (pipeline.py:31): scale it")

@@ -125,7 +125,7 @@ def rehearsed(model: type[Model]) -> list[ReactorError]:
 
 
 @pytest.mark.parametrize("model", [Good, Echo])
-def test_a_good_model_is_not_suspicious(model: type[Model]) -> None:
+def test_a_good_model_has_no_warnings(model: type[Model]) -> None:
     assert rehearsed(model) == []
 
 
@@ -159,11 +159,11 @@ def test_output_that_cannot_be_shown_is_an_error_at_its_line(
         (BlackBlocks, "main_video is black in the first step: every value is 0 or 1 of 255", "# blocks"),
     ],
 )
-def test_suspicious_output_is_reported_with_its_line(model: type[Model], words: str, line: str) -> None:
-    (finding,) = rehearsed(model)
-    assert finding.message.startswith(words)
-    assert finding.where is not None
-    assert finding.where.text.endswith(line)
+def test_output_that_is_probably_wrong_is_reported_with_its_line(model: type[Model], words: str, line: str) -> None:
+    (warning,) = rehearsed(model)
+    assert warning.message.startswith(words)
+    assert warning.where is not None
+    assert warning.where.text.endswith(line)
 
 
 def test_a_step_over_the_limit_is_an_error_at_the_line_where_it_is() -> None:
@@ -188,12 +188,12 @@ def test_a_step_over_the_limit_is_an_error_at_the_line_where_it_is() -> None:
 
 
 def test_a_model_that_waits_for_an_event_gets_a_warning() -> None:
-    (finding,) = rehearsed(Waits)
-    assert finding.message == "the model made no frame in 10 s of its time"
+    (warning,) = rehearsed(Waits)
+    assert warning.message == "the model made no frame in 10 s of its time"
 
 
-def test_the_offline_drivers_list_suspicious_output() -> None:
+def test_the_offline_drivers_list_warnings_about_output() -> None:
     with PipelineExecutor(Black) as executor:
         executor.connect()
         next(executor)
-        assert ["main_video is black" in each for each in executor.suspicions] == [True]
+        assert ["main_video is black" in each for each in executor.warnings] == [True]

@@ -165,14 +165,14 @@ class EngineSlot:
             self._session_started(session, message)
         elif isinstance(message, ipc.Ended):
             self._session_ended(session, message)
-        elif isinstance(message, ipc.Suspicion):
-            finding = errors.from_json(message.error)
-            logger.warning("%s", finding, extra=session.controller.ids)
+        elif isinstance(message, ipc.ModelWarning):
+            warning = errors.from_json(message.error)
+            logger.warning("%s", warning, extra=session.controller.ids)
             if message.leak:
                 self._settings.metrics.leaks.add(message.leak)
             if self._settings.options.exposes_errors:
                 self.send_message(
-                    "reactor.session", {"phase": "warning", "message": f"{_with_line(finding)}: {finding.hint}"}
+                    "reactor.session", {"phase": "warning", "message": f"{_with_line(warning)}: {warning.hint}"}
                 )
         else:
             session.on_engine_message(message, ring)

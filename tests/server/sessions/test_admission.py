@@ -357,8 +357,8 @@ async def test_a_warning_about_the_first_step_is_logged_and_sent_where_errors_ar
     controller = services.come()
     services.begin()
     assert services.slot.session is not None
-    finding = ReactorError("main_video is black", hint="scale it", where=Location("/project/pipeline.py", 7, 3))
-    services.say(ipc.Suspicion(services.slot.session.id, to_json(finding)))
+    warning = ReactorError("main_video is black", hint="scale it", where=Location("/project/pipeline.py", 7, 3))
+    services.say(ipc.ModelWarning(services.slot.session.id, to_json(warning)))
     os.close(services.memory)
     shown = {"phase": "warning", "message": "main_video is black (pipeline.py:7): scale it"}
     assert (("reactor.session", shown) in await told(controller)) is exposed
