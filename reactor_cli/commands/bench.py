@@ -89,17 +89,10 @@ def bench(
 
     Serves the project as `reactor run` does, and controls it with a client that sends images, sound and values.
     """
-    from reactor_cli.bench.figures import figures_of
     from reactor_cli.bench.measure import ServerFailed
-    from reactor_cli.bench.plot import check_plot
 
     context.ensure_object(console.Settings).verbose = verbose
-    if compare is not None and compare_git is not None:
-        raise UsageError("--compare and --compare-git both name what is compared", hint="leave out one of them")
-    if not seconds:
-        raise UsageError("--seconds is 0", hint="10 is the default; more steps give steadier figures")
-    if plot is not None:
-        check_plot(plot)
+    _check_options(compare, compare_git, seconds, plot)
     measuring = _Measuring(seconds, patience)
     # The server has to end with this command, as it does after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -109,14 +102,19 @@ def bench(
     except ServerFailed as failed:
         # The server has printed the error.
         return failed.code or 1
-    costs = [figures_of(own, subject.declared_fps) for subject, own in zip(subjects, runs, strict=True)]
-    if plot is not None:
-        _write_plot(plot, subjects, runs, costs)
-    if len(subjects) > 1:
-        _print_comparison(subjects, runs, costs, as_json=as_json)
-    else:
-        _print_figures(subjects[0], costs[0], as_json=as_json)
+    _report(subjects, runs, plot, as_json=as_json)
     return 0
+
+
+def _check_options(compare: tuple[str, str] | None, compare_git: str | None, seconds: float, plot: Path | None) -> None:
+    from reactor_cli.bench.plot import check_plot
+
+    if compare is not None and compare_git is not None:
+        raise UsageError("--compare and --compare-git both name what is compared", hint="leave out one of them")
+    if not seconds:
+        raise UsageError("--seconds is 0", hint="10 is the default; more steps give steadier figures")
+    if plot is not None:
+        check_plot(plot)
 
 
 @contextlib.contextmanager
@@ -188,6 +186,19 @@ def _progress(what: str, seconds: float) -> Iterator[tuple[Any, Any]]:
             lambda line: bar.update(task, description=console.printable(line)),
             lambda passed: bar.update(task, completed=passed, description=f"measuring {console.printable(what)}"),
         )
+
+
+def _report(subjects: Sequence[Subject], runs: Sequence[Sequence[Run]], plot: Path | None, *, as_json: bool) -> None:
+    """Draw the file of --plot, and print the figures of one subject, or of two side by side."""
+    from reactor_cli.bench.figures import figures_of
+
+    costs = [figures_of(own, subject.declared_fps) for subject, own in zip(subjects, runs, strict=True)]
+    if plot is not None:
+        _write_plot(plot, subjects, runs, costs)
+    if len(subjects) > 1:
+        _print_comparison(subjects, runs, costs, as_json=as_json)
+    else:
+        _print_figures(subjects[0], costs[0], as_json=as_json)
 
 
 def _write_plot(
