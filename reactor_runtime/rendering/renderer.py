@@ -109,9 +109,9 @@ class Renderer(Studio[Model]):
             goal_s = min(end_s + SLICE_S, seconds)
             over = self._wait.advance(
                 lambda: bool(recorder.failures) or recorder.ended or is_stopped(),
-                self._began + goal_s - self.clock.now(),
+                recorder.began + goal_s - self.clock.now(),
             )
-            end_s = min(self.clock.now() - self._began, seconds) if over else goal_s
+            end_s = min(self.clock.now() - recorder.began, seconds) if over else goal_s
             shown = [frame for frame in recorder.take_shown() if frame.due_s < seconds - ROUNDING_S]
             recorder.messages.clear()
             recorder.unread.clear()
@@ -124,10 +124,6 @@ class Renderer(Studio[Model]):
             if over:
                 return
 
-    @property
-    def _began(self) -> float:
-        return self._recorder.began
-
     def _schedule(self, script: Script) -> None:
         for file in script.media:
             self._call_when(file.when, partial(self._start_file, file))
@@ -136,7 +132,7 @@ class Renderer(Studio[Model]):
 
     def _call_when(self, when: When, callback: Callable[[], None]) -> None:
         if when.step is None:
-            self.clock.call_at(self._began + when.at_s, callback)
+            self.clock.call_at(self._recorder.began + when.at_s, callback)
         elif when.step == 0:
             callback()
         else:

@@ -104,7 +104,7 @@ def is_clone(cls: type) -> bool:
     return isinstance(vars(cls).get(_FIELDS), dict)
 
 
-def merged(cls: type, attribute: str) -> dict[str, Any]:
+def merged_over_mro(cls: type, attribute: str) -> dict[str, Any]:
     """Merge the dicts that the classes of the MRO store as `attribute`, parents first; the nearest class wins."""
     found: dict[str, Any] = {}
     for owner in reversed(cls.__mro__):

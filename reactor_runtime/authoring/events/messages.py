@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any, dataclass_transform
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
-from reactor_runtime.authoring.code.records import Record, is_clone, merged, refuse_mutable
+from reactor_runtime.authoring.code.records import Record, is_clone, merged_over_mro, refuse_mutable
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDeclaration
 from reactor_runtime.authoring.values.jsonable import to_json
@@ -101,7 +101,7 @@ def message_schema(cls: type[ModelMessage]) -> dict[str, Any]:
     documented = vars(cls).get("__doc__") or ""
     # For a class without a docstring, `dataclass` sets the signature.
     generated = documented.startswith(f"{cls.__name__}(")
-    schemas = merged(cls, _SCHEMAS)
+    schemas = merged_over_mro(cls, _SCHEMAS)
     names = [field.name for field in dataclasses.fields(cls) if field.name in schemas]
     data = {
         "type": "object",
@@ -117,7 +117,7 @@ def _first_paragraph(text: str) -> str:
 
 
 def _own_name(cls: type[ModelMessage]) -> str:
-    chosen = None if "name" in merged(cls, _SCHEMAS) else vars(cls).get("name")
+    chosen = None if "name" in merged_over_mro(cls, _SCHEMAS) else vars(cls).get("name")
     if chosen is None:
         return _WORD_START.sub("_", cls.__name__.lstrip("_")).lower()
     if not isinstance(chosen, str) or not chosen:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, dataclass_transform
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
-from reactor_runtime.authoring.code.records import Record, is_clone, make_dataclass, merged
+from reactor_runtime.authoring.code.records import Record, is_clone, make_dataclass, merged_over_mro
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.fields import (
@@ -58,7 +58,7 @@ class StateSpec:
         if parameters is not None and parameters.frozen:
             with declared_at(state):
                 raise TypeError(f"{state.__name__} is frozen, but events set its fields; drop frozen=True")
-        return cls(state, tuple(merged(state, _SPECS).values()))
+        return cls(state, tuple(merged_over_mro(state, _SPECS).values()))
 
     def fresh(self) -> InputState:
         """Return a new state for a session."""
@@ -165,7 +165,7 @@ def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) 
 
 
 def _refuse_unannotated(cls: type[InputState], annotations: dict[str, Any]) -> None:
-    inherited = merged(cls, _SPECS)
+    inherited = merged_over_mro(cls, _SPECS)
     for name, value in vars(cls).items():
         where = f"{cls.__name__}.{name}"
         declared = isinstance(plain_declaration(value, where), InputDeclaration | MessageDeclaration)

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, dataclass_transform, get_args, get_origin
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
-from reactor_runtime.authoring.code.records import Record, is_clone, merged
+from reactor_runtime.authoring.code.records import Record, is_clone, merged_over_mro
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDeclaration
 
@@ -125,13 +125,13 @@ def declare_tracks(cls: type[Record], direction: Direction) -> None:
 
 def tracks_of(cls: type[Record]) -> tuple[TrackSpec, ...]:
     """Return the tracks of an Output or Input class, those of its parents first."""
-    tracks: dict[str, TrackSpec] = merged(cls, _TRACKS)
+    tracks: dict[str, TrackSpec] = merged_over_mro(cls, _TRACKS)
     return tuple(tracks.values())
 
 
 def payloads(output: Output) -> dict[str, Any]:
     """Return the values of an output by track."""
-    return {name: getattr(output, name) for name in merged(type(output), _TRACKS)}
+    return {name: getattr(output, name) for name in merged_over_mro(type(output), _TRACKS)}
 
 
 def join_tracks(model: str, outputs: Iterable[type[Output]]) -> tuple[TrackSpec, ...]:
