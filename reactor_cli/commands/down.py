@@ -8,7 +8,7 @@ import typer
 
 from reactor_cli import console
 from reactor_cli.common_options import Directory, PathOption, project_directory
-from reactor_runtime.errors import UsageError
+from reactor_runtime.errors import ReactorError, UsageError
 
 EPILOG = """
 \b
@@ -17,8 +17,8 @@ Examples:
   reactor down --cluster demo --ray-address auto         of another name
 
 \b
-Exit codes: 0 done, also if there were none; 2 an error in the command, or no
-contact with Ray.
+Exit codes: 0 done, also if there were none; 1 some have not ended; 2 an error in
+the command, or no contact with Ray.
 """
 
 
@@ -49,6 +49,13 @@ def down(
 
     name = cluster or manifest.load(project_directory(directory, path)).name
     console.err(f"connecting to Ray at {address} …")
-    count = remove_workers(name, address)
-    ended = f"{count} {'worker' if count == 1 else 'workers'} ended" if count else "there were no workers"
-    console.out(f"{name}: {ended}")
+    console.out(report_removed(name, *remove_workers(name, address)))
+
+
+def report_removed(name: str, found: int, ended: int) -> str:
+    """Return the line for workers that have ended. Raises ReactorError if some of those that were found have not."""
+    if ended < found:
+        raise ReactorError(f"{name}: {ended} of {found} workers ended", hint="run the command again")
+    return (
+        f"{name}: {found} {'worker' if found == 1 else 'workers'} ended" if found else f"{name}: there were no workers"
+    )

@@ -101,6 +101,19 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
             assert abs((await second.frame()).level - 100) < 3
 
 
+async def test_each_client_is_counted_once_at_the_front_or_at_its_worker(project: Path) -> None:
+    async with running_front(project) as front:
+        async with client(front.url, role="viewer", redirect="1") as viewer:
+            await viewer.data("reactor.welcome")
+            assert front.fleet.statistics().clients == 1
+        async with controlling(front.url), client(front.url, watch="1") as waiting:
+            await waiting.frame()
+            async with asyncio.timeout(TIMEOUT_S):
+                while (status := front.slots[0].status) is None or status.clients != 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            assert front.fleet.statistics().clients == 2
+
+
 async def begin_upload(front: Front, key: str, size_bytes: int) -> int:
     """Send the first bytes of a file; return the status that comes while the rest is not sent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", front.port)

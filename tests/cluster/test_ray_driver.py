@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from ray.exceptions import AuthenticationError
 
 from reactor_runtime.cluster.placement.driver_messages import DriverJob
-from reactor_runtime.cluster.placement.ray_driver import INSTALLING, why_pending
+from reactor_runtime.cluster.placement.ray_driver import INSTALLING, TOKEN_HINT, why_not_connected, why_pending
 
 TOTAL = {"GPU": 4.0, "CPU": 8.0}
 NO_GPU_FREE = "requested 1 GPU, 1 CPU of the cluster, free are 0 of 4 GPU, 4 of 8 CPU"
@@ -26,3 +27,20 @@ def job(*requirements: str, gpus: float = 1.0, cpus: float = 1.0) -> DriverJob:
 )
 def test_a_worker_waits_for_a_place_or_for_its_packages(requested: DriverJob, workers: int, reason: str) -> None:
     assert why_pending(requested, workers, TOTAL, {"CPU": 4.0}) == reason
+
+
+@pytest.mark.parametrize(
+    ("error", "needs_token"),
+    [
+        (AuthenticationError("the mode is enabled"), True),
+        (RuntimeError("RPC failed: Unauthenticated: no token"), True),
+        (OSError("/home/author/.ray is read-only"), False),
+        (RuntimeError("the tokenizer of the authority is missing"), False),
+    ],
+    ids=["exception of Ray", "text", "author", "tokenizer"],
+)
+def test_a_missing_token_is_told_from_other_errors(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, needs_token: bool
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0")
+    assert (why_not_connected(job(), error).hint == TOKEN_HINT) is needs_token

@@ -106,7 +106,9 @@ class WorkerFleet:
             fps=sum(rates) / len(rates) if rates else None,
             step_ms=None,
             late_ms=max((status.late_ms for status in statuses if status.late_ms is not None), default=None),
-            clients=len(self.admission.wait_queue.waiting) + sum(status.clients for status in statuses),
+            # The workers count those that are relayed to them.
+            clients=sum(client.upstream is None for client in self.admission.all_clients())
+            + sum(status.clients for status in statuses),
             sessions=sum(slot.session is not None for slot in slots),
             slots=len(slots),
             session="",

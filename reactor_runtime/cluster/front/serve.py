@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import secrets
 import ssl
 from dataclasses import replace
@@ -13,6 +15,7 @@ from reactor_runtime.cluster.job import WorkerJob
 from reactor_runtime.cluster.messages import FrontIdentity
 from reactor_runtime.cluster.options import ClusterOptions
 from reactor_runtime.cluster.placement.driver_messages import DriverConnected, DriverJob, RemoveWorkers
+from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone
 from reactor_runtime.cluster.placement.ray_placement import REMOVE_S, DriverProcess, RayPlacement
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.net.listening import is_loopback
@@ -42,19 +45,33 @@ def serve_front(options: ServeOptions, cluster: ClusterOptions, operator: Operat
         driver.kill()
 
 
-def remove_workers(name: str, address: str) -> int:
-    """Kill all workers of a cluster, also those without a front; return how many there were.
+def remove_workers(name: str, address: str) -> tuple[int, int]:
+    """Kill all workers of a cluster, also those without a front; return how many there were, and how many have ended.
 
     Raises UsageError if Ray can't be used.
     """
     driver = DriverProcess(DriverJob(address=address, cluster=name, needs_secret=False))
     try:
-        count = len(driver.connect().workers)
+        found = driver.connect().workers
         driver.send(RemoveWorkers())
-        driver.wait(REMOVE_S)
+        ended = asyncio.run(_ended(driver))
     finally:
         driver.kill()
-    return count
+    return len(found), len(ended.intersection(found))
+
+
+async def _ended(driver: DriverProcess) -> set[str]:
+    """Return the workers that a driver reports as gone until it ends."""
+    ended = set[str]()
+
+    def add(event: PlacementEvent) -> None:
+        if isinstance(event, WorkerGone):
+            ended.add(event.worker)
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(REMOVE_S):
+            await driver.follow(add)
+    return ended
 
 
 def _make_driver(options: ServeOptions, cluster: ClusterOptions, secret: str = "") -> DriverProcess:

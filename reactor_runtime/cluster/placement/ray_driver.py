@@ -56,6 +56,8 @@ NOT_ON_NODES = "No module named 'reactor_runtime'"
 INSTALL_S = 1800
 INSTALLING = "Ray installs the packages of --requirements on its node"
 FROM_PIP = "ERROR: "
+# Older versions of Ray have no exception of their own for it.
+ABOUT_TOKEN = re.compile(r"\b(?:unauthenticated|authentication|token)\b", re.IGNORECASE)
 NODE = re.compile(r"\[Node ([^\]\s]+)\]")
 
 
@@ -333,12 +335,12 @@ def _probe(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), PROBE_S).close()
 
 
-def _failure(job: DriverJob, error: BaseException) -> DriverFailed:
+def why_not_connected(job: DriverJob, error: BaseException) -> DriverFailed:
     """Return the failure to connect, with what helps."""
     text = _cause(error)
     if isinstance(error, ImportError):
         return DriverFailed(f"Ray can't be imported: {error}", "pip install 'reactor-live[ray]'")
-    if "token" in str(error).lower() or "auth" in str(error).lower():
+    if type(error).__name__ == "AuthenticationError" or ABOUT_TOKEN.search(str(error)):
         hint = TOKEN_HINT
     elif "size" in text and "exceeds" in text.lower():
         hint = "--project-on-nodes uses a copy of the project that is on the nodes already"
@@ -391,7 +393,7 @@ def main() -> int:
     try:
         _connect(job)
     except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
-        send(_failure(job, error))
+        send(why_not_connected(job, error))
         return 2
     import ray
 
