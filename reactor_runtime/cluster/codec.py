@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class BadMessage(ReactorError):
-    """Report a message that can't be decoded: the peer has another version."""
+    """Report a message that can't be decoded, usually because the peer runs another version."""
 
 
 class MessageCodec(Generic[T]):

@@ -52,7 +52,7 @@ class FrontIdentity:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """The session of a worker; `client` and `ticket` are the ids of its controller and of that one's ticket."""
+    """The session of a worker; `client` is the id of the controller, `ticket` the id of its ticket."""
 
     id: str
     phase: str
@@ -110,7 +110,7 @@ class FrontHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """So many controllers wait for this worker's slot, which limits its turns."""
+    """Limit the turn of the session while controllers wait at the front."""
 
     count: int
 

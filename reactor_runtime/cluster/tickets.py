@@ -16,13 +16,13 @@ from reactor_runtime.errors import ReactorError
 
 TICKET_S = 10.0
 RETURN_S = 24 * 3600.0
-# Clocks of machines differ by so much without harm.
+# Accepted difference between the clocks of two machines.
 LEEWAY_S = 5.0
 _ALGORITHM = "HS256"
 
 
 class TicketRefused(ReactorError):
-    """Report a ticket that is not valid, here or any more."""
+    """Report a ticket that is expired, used, or for another worker or cluster."""
 
 
 class TicketExpired(TicketRefused):
@@ -133,7 +133,7 @@ class TicketGate:
 
 
 def _decode(text: str, secret: str, cluster: str, *, worker: str | None) -> Ticket:
-    """Return a ticket of this cluster, for `worker` unless that is None, without a look at its age."""
+    """Return a ticket of this cluster, for `worker` unless that is None. Does not check expiry."""
     options: Any = {
         "require": ["jti", "iss", "aud", "exp"],
         "verify_exp": False,

@@ -7,7 +7,7 @@ from reactor_runtime.cluster.placement.driver_messages import DriverJob
 from reactor_runtime.cluster.placement.ray_driver import INSTALLING, TOKEN_HINT, why_not_connected, why_pending
 
 TOTAL = {"GPU": 4.0, "CPU": 8.0}
-NO_GPU_FREE = "requested 1 GPU, 1 CPU of the cluster, free are 0 of 4 GPU, 4 of 8 CPU"
+NO_GPU_FREE = "waiting for 1 GPU, 1 CPU: 0 of 4 GPU, 4 of 8 CPU are free"
 
 
 def job(*requirements: str, gpus: float = 1.0, cpus: float = 1.0) -> DriverJob:
@@ -20,7 +20,7 @@ def job(*requirements: str, gpus: float = 1.0, cpus: float = 1.0) -> DriverJob:
         (job(), 4, NO_GPU_FREE),
         (job("torch"), 4, INSTALLING),
         (job("torch"), 5, NO_GPU_FREE),
-        (job(gpus=0, cpus=0), 1, "requested a node of the cluster"),
+        (job(gpus=0, cpus=0), 1, "waiting for a node of the cluster"),
         (job("torch", gpus=0, cpus=0), 1, INSTALLING),
     ],
     ids=["no place", "packages", "no place for one", "any node", "packages on any node"],

@@ -50,7 +50,7 @@ class WorkerAccess:
 
     @property
     def shown_url(self) -> str:
-        """The URL, unless clients are not to know it."""
+        """The URL for clients; "" when the front relays all of them."""
         return "" if self._relays_all else self.url
 
     def issue(self, client: Client, role: Role, *, session: str = "", resume: str = "") -> IssuedTicket:

@@ -1,4 +1,4 @@
-"""The sessions that their workers lost, for the clients that come back to the front. Pure."""
+"""Keeps the reasons of lost sessions by ticket id, for clients that return. Pure."""
 
 from __future__ import annotations
 

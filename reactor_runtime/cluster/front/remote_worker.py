@@ -20,7 +20,7 @@ from reactor_runtime.server.workers.engine import EnginePhase
 
 logger = logging.getLogger(__name__)
 
-# A worker that says nothing for so long is given up, and its process killed.
+# Time without a status after which the worker is killed.
 LOST_AFTER_S = 5.0
 
 
@@ -148,7 +148,7 @@ class RemoteWorker:
     def lose(self, reason: str) -> None:
         """End what the front has of a worker that has gone."""
         if self._link is not None:
-            # It may run, without the part of the scheduler that has reported it as gone.
+            # The scheduler may report a worker as gone while it still runs.
             self._link.send(Stop())
             self._link.close()
         self.slot.lose(reason)

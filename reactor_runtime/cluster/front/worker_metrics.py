@@ -1,4 +1,4 @@
-"""The metrics of workers for Prometheus, through the front: workers admit nobody else, and may not be reachable."""
+"""Serves the metrics of workers through the front, because workers refuse Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP requests of the front to its workers, on its loop: one that is slow holds no thread."""
+"""Sends HTTP requests to workers without blocking the event loop."""
 
 from __future__ import annotations
 

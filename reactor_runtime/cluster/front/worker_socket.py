@@ -1,4 +1,4 @@
-"""The WebSocket between a relay and its worker: the library makes and reads it, without its tasks and queues."""
+"""A WebSocket client on the sans-I/O protocol of `websockets`, without its tasks and queues."""
 
 from __future__ import annotations
 

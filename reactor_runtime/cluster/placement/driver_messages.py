@@ -22,8 +22,8 @@ from reactor_runtime.cluster.placement.placement import (
 class DriverJob:
     """The Ray to connect to, and the resources of each worker.
 
-    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. The directory
-    `project` is copied to the nodes; nothing is if it is "". The `requirements`, lines of a requirements file of pip,
+    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. Copy the
+    directory `project` to the nodes unless it is "". The `requirements`, lines of a requirements file of pip,
     are installed there. Unless `secret` is known or not needed, the driver reads it from workers that run, and fails if
     none answers.
     """
@@ -66,7 +66,10 @@ class StopWorker:
 
 @dataclass(frozen=True, slots=True)
 class RemoveWorkers:
-    """Kill all workers, and end; at the end of its input alone the driver ends and leaves them."""
+    """Kill all workers and end.
+
+    When the input ends without this message, the driver ends and leaves the workers running.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,10 @@ class Placement(Protocol):
         """End a worker at once; `WorkerGone` follows."""
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
-        """Report events until cancelled; raise UsageError if the scheduler can't be used at all."""
+        """Report events until cancelled or closed, and reconnect to the scheduler after a loss.
+
+        Raises UsageError if the scheduler can't be used at all.
+        """
 
     async def aclose(self) -> None:
         """End the workers and the contact with the scheduler."""

@@ -95,7 +95,7 @@ class WorkerActor:
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
-    """Yield lines until the end; those that do not fit into the buffer are dropped."""
+    """Yield lines until the end; drop the first part of a line longer than 1 MiB."""
     while True:
         try:
             line = await stream.readline()

@@ -1,4 +1,4 @@
-"""The Ray driver of a front, a process of its own: Ray ends the process that has lost its cluster.
+"""Runs the Ray driver in a process of its own, because Ray kills a driver that loses its cluster.
 
 It reads a job and then orders from standard input, a line each, and writes what happens to standard output. What Ray
 prints, and the logs of the workers that it started, go to standard error.
@@ -204,7 +204,7 @@ def why_pending(job: DriverJob, workers: int, total: Mapping[str, float], free: 
         return INSTALLING
     wanted = ", ".join(f"{count:g} {name}" for name, count in needs.items())
     have = ", ".join(f"{free.get(name, 0):g} of {total.get(name, 0):g} {name}" for name in needs)
-    return f"requested {wanted} of the cluster, free are {have}" if wanted else "requested a node of the cluster"
+    return f"waiting for {wanted}: {have} are free" if wanted else "waiting for a node of the cluster"
 
 
 def _find_actors() -> dict[str, Any]:
@@ -366,7 +366,7 @@ async def _serve(job: DriverJob, send: Callable[[FromDriver], None]) -> None:
     await asyncio.get_running_loop().connect_read_pipe(protocol, sys.stdin)
     await RayDriver(job, send).run(orders)
     if job.address:
-        # Threads may wait for a minute for a cluster that does not answer, and nothing of it ends with this process.
+        # Exit without waiting for Ray's threads, which may block for a minute.
         os._exit(0)
 
 
@@ -376,7 +376,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     send = _sender(os.fdopen(os.dup(1), "w"))
     os.dup2(2, 1)
-    # Ray asks nobody before it reports its use, colours what is no terminal, and merges equal lines of several workers.
+    # Turn off Ray's usage reports, its colours outside of a terminal and its merging of equal log lines.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_COLOR_PREFIX", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")

@@ -133,8 +133,8 @@ class DriverProcess:
 class RayPlacement:
     """Place workers as actors of Ray, with jobs made by `make_job`; use on the front's loop.
 
-    `driver` is connected. If it ends, as it does without its cluster, others are made until one is connected. Until
-    then, orders to start workers are dropped, and those to stop workers are kept.
+    Start new drivers until one connects when `driver` ends. Drop orders to start workers until then; keep orders to
+    stop them.
     """
 
     def __init__(

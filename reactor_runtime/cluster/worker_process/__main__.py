@@ -1,4 +1,4 @@
-"""The process of a worker: today's server for one session, whose clients come with tickets of the front.
+"""Runs the worker process: the server of one session, which admits clients by ticket.
 
 It reads a job from standard input, prints one line of JSON when it listens, and ends with its input, by SIGINT or
 SIGTERM, or on an order of the front.
@@ -118,13 +118,13 @@ def _service(
 
 
 def _answer(answer: WorkerListening | WorkerFailed) -> None:
-    """Write a line to whatever started the worker."""
+    """Write a line to standard output, for the actor."""
     sys.stdout.write(answer_line(answer))
     sys.stdout.flush()
 
 
 def _end_with_input(stop: Callable[[], object]) -> None:
-    """Stop the server when whatever started the worker has gone."""
+    """Stop the server when standard input ends."""
     while sys.stdin.read(1):
         pass
     # The server has ended by itself.
