@@ -82,7 +82,7 @@ class _Worker:
     freed_at: float = 0.0
 
     async def report(self) -> None:
-        status = replace(STATUS, worker=self.id, phase="ready", session=self.session, ended=self.ended)
+        status = replace(STATUS, phase="ready", session=self.session, ended=self.ended)
         with contextlib.suppress(ConnectionClosed):
             await self.connection.send(FROM_WORKER.encode(status))
 

@@ -56,7 +56,7 @@ class SessionStatus:
 
     id: str
     phase: str
-    started_at_unix: float
+    running_s: float
     resume: str
     ticket: str
     client: str
@@ -71,7 +71,6 @@ class WorkerStatus:
     the ticket that was released last. Times are in seconds or milliseconds as named; unknown values are None.
     """
 
-    worker: str
     phase: str
     detail: str
     progress: float | None
@@ -88,7 +87,6 @@ class WorkerStatus:
     late_ms: float | None
     memory_bytes: int | None
     uptime_s: float | None
-    version: str
 
 
 @dataclass(frozen=True, slots=True)

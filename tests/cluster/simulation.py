@@ -35,7 +35,6 @@ SECRET, CLUSTER = "5" * 64, "test"
 MANIFEST = Manifest(Path("/my-model"), "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
 STOP_S = 1.0
 STATUS = WorkerStatus(
-    worker="",
     phase="loading",
     detail="",
     progress=None,
@@ -52,7 +51,6 @@ STATUS = WorkerStatus(
     late_ms=None,
     memory_bytes=None,
     uptime_s=None,
-    version="",
 )
 
 
@@ -114,7 +112,6 @@ class SimulatedWorker:
         released = self.tickets.released
         status = replace(
             STATUS,
-            worker=self.id,
             phase=phase,
             session=self.session,
             ended=self.ended,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactor_runtime.cluster.front.scaling import Scaling
+from reactor_runtime.cluster.messages import SessionStatus
 from reactor_runtime.cluster.placement.placement import PlacementEvent, PlacementLost, PlacementRestored
 from tests.cluster.simulation import Simulation
 
@@ -43,4 +44,17 @@ async def test_requests_for_clients_that_have_left_are_withdrawn() -> None:
         simulation.arrive(name)
     await simulation.run_until(simulation.clock.now() + 1.0)
     assert len(simulation.pending) == 1
+    await simulation.end()
+
+
+async def test_a_session_of_a_front_before_has_run_as_long_as_its_worker_reports() -> None:
+    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=lambda _: None)
+    await simulation.run_until(simulation.clock.now() + 2.0)
+    (worker,) = simulation.workers.values()
+    worker.session = SessionStatus("s-1", "running", 30.0, "", "t-1", "c-1")
+    worker.report()
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    (slot,) = simulation.fleet.admission.slots
+    assert slot.session is not None
+    assert simulation.clock.now() - slot.session.started_at == 31.0
     await simulation.end()

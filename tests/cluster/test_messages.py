@@ -24,7 +24,6 @@ from reactor_runtime.cluster.messages import (
 )
 
 STATUS = WorkerStatus(
-    worker="w-1",
     phase="ready",
     detail="",
     progress=None,
@@ -41,7 +40,6 @@ STATUS = WorkerStatus(
     late_ms=0.5,
     memory_bytes=1 << 30,
     uptime_s=None,
-    version="1.0",
 )
 
 

@@ -375,7 +375,7 @@ class WorkerSlot:
             return
         session.update(report)
         if self.has_started and not had_started:
-            session.started_at = session.started_at or self._settings.clock.now()
+            session.started_at = session.started_at or self._settings.clock.now() - report.running_s
             self.subscribers.send_waiting()
             self._callbacks.on_session_visible(self)
             self._callbacks.on_session_started()

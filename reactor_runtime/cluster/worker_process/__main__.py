@@ -105,7 +105,6 @@ def _service(
     slots = backend.admission.slots
     tickets = TicketGate(job.secret, job.cluster, job.worker)
     control = Control(
-        job.worker,
         backend.admission,
         tickets,
         settings.clock,

@@ -36,7 +36,6 @@ from reactor_runtime.server.net.http_server import SocketProtocol
 from reactor_runtime.server.net.message_reader import Allowance
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
-from reactor_runtime.version import version
 from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
 
 logger = logging.getLogger(__name__)
@@ -55,7 +54,6 @@ class Control:
 
     def __init__(
         self,
-        worker: str,
         admission: Admission[EngineSlot],
         tickets: TicketGate,
         clock: Clock,
@@ -63,7 +61,6 @@ class Control:
         drain: Callable[[], None],
         stop: Callable[[], None],
     ) -> None:
-        self._worker = worker
         self._admission = admission
         self._tickets = tickets
         self._clock = clock
@@ -84,7 +81,6 @@ class Control:
         (slot,) = self._admission.slots
         engine, statistics = slot.engine, slot.statistics()
         return WorkerStatus(
-            worker=self._worker,
             phase=engine.phase,
             detail=engine.detail,
             progress=engine.progress,
@@ -101,7 +97,6 @@ class Control:
             late_ms=statistics.late_ms,
             memory_bytes=statistics.memory_bytes,
             uptime_s=statistics.uptime_s,
-            version=version(),
         )
 
     async def _serve(self, websocket: WebSocket) -> None:
@@ -248,11 +243,10 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
     session = slot.session
     if session is None:
         return None
-    started_at_unix = time.time() - (now - session.started_at) if session.started_at else 0.0
     return SessionStatus(
         session.id,
         session.phase,
-        started_at_unix,
+        now - session.started_at if session.started_at else 0.0,
         session.resume_secret or "",
         session.controller.ids.get("ticket", ""),
         session.controller.id,
