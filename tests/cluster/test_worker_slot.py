@@ -8,11 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from reactor_runtime.cluster.front.relay import Failure, RelayEnd
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
+from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import slot_status
 from reactor_runtime.server.workers.engine import EnginePhase
+from reactor_runtime.wire.protocol import CloseCode
 from tests.cluster.simulation import STATUS, Assignment, SimulatedWorker, Simulation
 
 LOAD_S = 20.0
@@ -127,3 +130,17 @@ async def test_a_worker_whose_status_can_not_be_used_stays_without_contact() -> 
         with pytest.raises(ValueError, match="not a valid EnginePhase"):
             worker._status_received(replace(STATUS, phase="unknown"))
         assert worker.lost_at is not None
+
+
+@pytest.mark.parametrize(("failure", "serves"), [(Failure.BROKEN, True), (Failure.UNREACHED, False)])
+async def test_a_viewer_takes_its_worker_out_of_service_only_if_it_can_not_be_reached(
+    failure: Failure, serves: bool
+) -> None:
+    async with one_worker() as front:
+        viewer = Client(Role.VIEWER, "127.0.0.1", front.simulation.clock)
+        front.slot.subscribers._relay_ended(viewer, RelayEnd(CloseCode.FULL, "", failure))
+        await front.arrive("a")
+        assert front.simulation.waiting == ([] if serves else ["a"])
+        front.worker.report()
+        await front.wait()
+        assert not front.simulation.waiting
