@@ -141,7 +141,7 @@ class StoredRead:
 
 @dataclass(frozen=True, slots=True)
 class StoredReload:
-    """Hold a `ReloadEntry`, and the numbers of `events` and `outputs` before it.
+    """Hold a `ReloadEntry`, and the numbers of `events`, `outputs` and `messages` before it.
 
     `changed` are the files of the project that had changed.
     """
@@ -149,6 +149,7 @@ class StoredReload:
     entry: ReloadEntry
     events: int
     outputs: int
+    messages: int = 0
     changed: tuple[str, ...] = ()
 
     @property
@@ -315,12 +316,20 @@ def _add_message(recording: SessionRecording, message: _Message, media: dict[int
 
 def _add_reload(recording: SessionRecording, entry: ReloadEntry) -> None:
     if entry.kind == "reverted" and recording.reloads:
-        # The model that it may have loaded has been discarded.
-        last = recording.reloads[-1]
-        recording.reloads[-1] = replace(last, entry=replace(last.entry, kind="applied"))
+        _discard_trial(recording)
     before, files = recording.files, entry.files
     changed = tuple(sorted(name for name in {*before, *files} if before.get(name) != files.get(name)))
-    recording.reloads.append(StoredReload(entry, len(recording.events), len(recording.outputs), changed))
+    counts = len(recording.events), len(recording.outputs), len(recording.messages)
+    recording.reloads.append(StoredReload(entry, *counts, changed))
+
+
+def _discard_trial(recording: SessionRecording) -> None:
+    """Discard the model that was loaded for code whose first step failed, and the messages of that step."""
+    last = recording.reloads[-1]
+    recording.reloads[-1] = replace(last, entry=replace(last.entry, kind="applied"))
+    # A handler may have sent those after an event.
+    if len(recording.events) == last.events:
+        del recording.messages[last.messages :]
 
 
 def _header(path: Path, record: object) -> Header | None:

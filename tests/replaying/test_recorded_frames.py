@@ -57,7 +57,7 @@ def test_an_event_marks_the_first_frame_after_it() -> None:
 def test_a_reload_marks_the_first_frame_after_it_among_the_events() -> None:
     recording = recorded([(1, 0.0, 1), (2, 1.0, 1), (3, 2.0, 1)], [EventEntry(1, "set_level", "{}")] * 2)
     entry = ReloadEntry(1, "applied", waiting=False, config="")
-    recording.reloads += [StoredReload(entry, 1, 1, ("a.py", "b.py")), StoredReload(entry, 2, 1)]
+    recording.reloads += [StoredReload(entry, 1, 1, changed=("a.py", "b.py")), StoredReload(entry, 2, 1)]
     marks = marks_of(recording, RecordedFrames.of(recording, None))
     assert marks == [(1, "set_level\nthe code changed: a.py, b.py\nset_level\nreload")]
 

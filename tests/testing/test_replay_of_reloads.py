@@ -13,7 +13,7 @@ import pytest
 
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.errors import ClassError
-from reactor_runtime.interface import ReactorModel, ReactorPipeline, VideoModel, command, event, get_ctx
+from reactor_runtime.interface import ModelMessage, ReactorModel, ReactorPipeline, VideoModel, command, event, get_ctx
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import Studio, replay
 from tests.testing.recorded import recorded
@@ -163,11 +163,33 @@ class FailingBlocks(Blocks):
         raise ZeroDivisionError
 
 
-FAILING = [(Polling, FailingPolling), (Counting, FailingCounting), (Looping, FailingLooping), (Blocks, FailingBlocks)]
+class Begun(ModelMessage):
+    count: int
+
+
+class Talking(Polling):
+    def inference(self) -> Iterator[Any]:  # type: ignore[override]
+        self.send_nowait(Begun(count=self.count))
+        yield from super().inference()
+
+
+class FailingTalking(Talking):
+    def inference(self) -> Iterator[Any]:  # type: ignore[override]
+        self.send_nowait(Begun(count=-1))
+        yield gray(1 // 0)
+
+
+FAILING = [
+    (Talking, FailingTalking),
+    (Polling, FailingPolling),
+    (Counting, FailingCounting),
+    (Looping, FailingLooping),
+    (Blocks, FailingBlocks),
+]
 
 
 @pytest.mark.parametrize(("model", "failing"), FAILING)
-def test_what_a_first_step_that_failed_has_read_is_not_read_in_the_replay(
+def test_what_a_first_step_that_failed_has_read_and_sent_is_not_in_the_replay(
     tmp_path: Path, model: type[Model], failing: type[Model]
 ) -> None:
     with recorded(model, tmp_path) as studio:
