@@ -62,7 +62,7 @@ class FakeFront:
             _send(connection, "reactor.queue", position=1, length=1)
             worker = self.workers.get(timeout=TIMEOUT_S)
             _send(connection, "reactor.redirect", url=worker, ticket=f"t-{len(self.queries)}")
-            connection.close(1000, "go on at the worker")
+            connection.close(1000, "continue at the worker")
         except (ConnectionClosed, queue.Empty):
             return
 

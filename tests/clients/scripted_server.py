@@ -157,7 +157,7 @@ class Front:
             assert connection.request is not None, "it was accepted"
             worker = f"http://{connection.request.headers['Host']}{self.path}/worker"
             await say(connection, "reactor.redirect", url=ELSEWHERE.get(close, worker), ticket=TICKET)
-            await connection.close(1000, "go on at the worker")
+            await connection.close(1000, "continue at the worker")
             return
         expected = {"role": self.row["role"], "redirect": "1", "returning": TICKET}
         if self.row["phase"] == "redirecting":

@@ -36,7 +36,7 @@ async def redirected(front: Front, **query: str) -> dict[str, str]:
     """Connect as a client that follows redirects; return where to."""
     async with client(front.url, redirect="1", **query) as controller:
         data: dict[str, str] = await controller.data("reactor.redirect")
-        assert await controller.closed() == (1000, "go on at the worker")
+        assert await controller.closed() == (1000, "continue at the worker")
         return data
 
 

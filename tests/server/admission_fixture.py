@@ -55,7 +55,7 @@ class AdmissionFixture:
         self.admission: Admission[EngineSlot] = Admission(
             settings,
             on_slot_ready=lambda _, load_s: self.loads.append(load_s),
-            why_lost=lambda ticket: f"the machine of {ticket} has failed" if ticket else "",
+            claim_loss=lambda ticket: f"the machine of {ticket} has failed" if ticket else "",
         )
         self.engines = [FakeEngine() for _ in range(engines)]
         self.slots = [self._open(engine) for engine in self.engines]

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 SNAPSHOT_S = 5.0
 OK = 200
-GO_ON = "go on at the worker"
+CONTINUE = "continue at the worker"
 
 
 class WorkerAccess:
@@ -63,7 +63,7 @@ class WorkerAccess:
         """Send a client to the worker, and close its connection to the front."""
         logger.info("client redirected id=%s worker=%s", client.id, self._worker, extra=client.ids)
         client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text})
-        client.close(CloseCode.SESSION_OVER, GO_ON)
+        client.close(CloseCode.SESSION_OVER, CONTINUE)
 
     async def snapshot(self, track: str) -> Snapshot | None:
         """Return the latest frame of a track; None if the worker has none or can't be reached."""

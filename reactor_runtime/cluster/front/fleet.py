@@ -70,7 +70,7 @@ class WorkerFleet:
         self.admission = Admission[WorkerSlot](
             settings,
             on_slot_ready=self._slot_ready,
-            why_lost=self._why_lost,
+            claim_loss=self._claim_loss,
             on_change=self._changed.ring,
         )
         self.inbound = WaitingRouter(self.admission)
@@ -119,8 +119,8 @@ class WorkerFleet:
     async def run(self) -> None:
         clock = self._settings.clock
         for id in self._placement.found:
-            self._add(id).slot.engine.wait("no contact with the worker yet")
-        placing = asyncio.create_task(self._placement.run(self._follow))
+            self._add(id).slot.engine.mark_unavailable("no contact with the worker yet")
+        placing = asyncio.create_task(self._placement.run(self._handle_event))
         placing.add_done_callback(lambda _: self._changed.ring())
         try:
             while not placing.done():
@@ -192,7 +192,7 @@ class WorkerFleet:
         else:
             for _ in range(plan.start):
                 worker = self._add(f"w-{secrets.token_hex(4)}", is_requested=True)
-                worker.slot.engine.wait("waits for a place in the cluster")
+                worker.slot.engine.mark_unavailable("waits for a place in the cluster")
                 self._starts.begin(worker.id)
                 self._placement.start(worker.id)
         return min(times, default=None)
@@ -241,12 +241,12 @@ class WorkerFleet:
         self._starts.forget(id)
         worker.lose(reason)
 
-    def _follow(self, event: PlacementEvent) -> None:
+    def _handle_event(self, event: PlacementEvent) -> None:
         match event:
             case WorkerPending():
                 self._takeover.record_contact(event.worker)
                 if (worker := self._workers.get(event.worker)) is not None:
-                    worker.slot.engine.wait(event.reason)
+                    worker.slot.engine.mark_unavailable(event.reason)
             case WorkerPlaced():
                 # Workers of a front before this one are reported too.
                 (self._workers.get(event.worker) or self._add(event.worker)).connect(event)
@@ -279,7 +279,7 @@ class WorkerFleet:
             ServerReady(load_s, len(self._loaded), len(self.admission.slots), self._workers[slot.worker].node)
         )
 
-    def _why_lost(self, returned: str) -> str:
+    def _claim_loss(self, returned: str) -> str:
         """Return why a client comes back with a ticket, once; "" if it has no reason to.
 
         The slot of a client that could not go to its worker is freed, for this client: it waits before all others.

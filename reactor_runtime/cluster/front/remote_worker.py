@@ -127,7 +127,7 @@ class RemoteWorker:
             return
         logger.info("worker placed worker=%s node=%s url=%s", self.id, placed.node, placed.url)
         self._access.set_place(placed)
-        self.slot.engine.wait("the worker starts")
+        self.slot.engine.mark_unavailable("the worker starts")
         self._link = self._make_link(
             placed.address,
             self._secret,

@@ -54,7 +54,7 @@ class WorkerEngine:
         self.failed_loads = status.failed_loads
         self._loading_since = self._now() - status.loading_s
 
-    def wait(self, detail: str) -> None:
+    def mark_unavailable(self, detail: str) -> None:
         """Serve no session until the next status."""
         if self.phase is not EnginePhase.LOADING:
             self._loading_since = self._now()
@@ -331,7 +331,7 @@ class WorkerSlot:
         self.status = status
         self.is_draining = status.draining
         self._has_contact = True
-        self._follow(status, had_started=had_started)
+        self._apply_status(status, had_started=had_started)
         if is_loaded and before is not EnginePhase.READY:
             self._callbacks.on_ready(self, None if was_loaded else status.loading_s)
         elif before is EnginePhase.READY and not is_loaded:
@@ -340,7 +340,7 @@ class WorkerSlot:
     def lose_contact(self, reason: str) -> None:
         """Send no client to the worker until it sends its status again."""
         self._has_contact = False
-        self.engine.wait(reason)
+        self.engine.mark_unavailable(reason)
 
     def lose(self, reason: str) -> None:
         """End the session of a worker that has gone, and close the connections to it."""
@@ -352,7 +352,7 @@ class WorkerSlot:
             self._end_session(self.session)
         self.subscribers.close()
 
-    def _follow(self, status: WorkerStatus, *, had_started: bool) -> None:
+    def _apply_status(self, status: WorkerStatus, *, had_started: bool) -> None:
         """Follow the session that the worker has: the one assigned to it, or one that another front assigned."""
         session, report = self.session, status.session
         over = session if session is not None and session.is_over(status) else None

@@ -86,7 +86,7 @@ class RayDriver:
                 return
         self._send(DriverConnected(tuple(found), secret))
         for worker, actor in found.items():
-            self._follow(worker, actor)
+            self._follow_actor(worker, actor)
         checking = asyncio.create_task(self._check_contact())
         try:
             async for line in orders:
@@ -99,7 +99,7 @@ class RayDriver:
         match order:
             case StartWorker():
                 try:
-                    self._follow(order.worker, self._start(order))
+                    self._follow_actor(order.worker, self._start(order))
                 except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
                     self._send(WorkerGone(order.worker, _cause(error)))
             case StopWorker():
@@ -122,7 +122,7 @@ class RayDriver:
             scheduling_strategy="SPREAD",
         ).remote(order.job)
 
-    def _follow(self, worker: str, actor: Any) -> None:
+    def _follow_actor(self, worker: str, actor: Any) -> None:
         self._actors[worker] = actor
         task = self._following[worker] = asyncio.create_task(self._report(worker, actor))
         task.add_done_callback(lambda _: self._following.pop(worker, None))

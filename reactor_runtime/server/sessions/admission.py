@@ -33,7 +33,7 @@ class Admission(Generic[S]):
         settings: SlotSettings,
         *,
         on_slot_ready: Callable[[S, float], None] = lambda *_: None,
-        why_lost: Callable[[str], str] = lambda _: "",
+        claim_loss: Callable[[str], str] = lambda _: "",
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
@@ -44,7 +44,7 @@ class Admission(Generic[S]):
         self._positions = QueuePositions(self.wait_queue, settings.clock)
         self._limiter: TurnLimiter[S] = TurnLimiter(self.slots, settings.clock)
         self._on_slot_ready = on_slot_ready
-        self._why_lost = why_lost
+        self._claim_loss = claim_loss
         self._waiting_elsewhere = 0
         self._on_change = on_change
 
@@ -78,7 +78,7 @@ class Admission(Generic[S]):
                 client.send_message("reactor.session", self._stopping_message())
         elif self.draining:
             _refuse_stopping(client)
-        elif client.role is Role.CONTROLLER and (reason := self._why_lost(returning)):
+        elif client.role is Role.CONTROLLER and (reason := self._claim_loss(returning)):
             self.return_to_queue(client, reason)
         elif refusal := self._refusal(client):
             client.close(CloseCode.FULL, refusal)
