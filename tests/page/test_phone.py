@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, FloatRect, Page, expect
 from .bound import WALKER
 from .conftest import open_page
 from .fake_server import FakeServer
+from .reloads import RELOADS
 from .states import STATES, connected, walking
 from .test_session import expect_phase
 
@@ -78,6 +79,23 @@ def test_it_fits_every_phone(phone: Page, server: FakeServer, state: str) -> Non
         assert phone.evaluate(SMALL) == [], name
         assert phone.evaluate(ZOOMED) == [], name
         expect_nothing_overlaps(phone)
+
+
+@pytest.mark.parametrize(("width", "least"), [(360, 90), (320, 50)])
+def test_a_long_name_can_be_read_beside_the_buttons_of_a_reload(
+    phone: Page, server: FakeServer, width: int, least: int
+) -> None:
+    server.script.model = "stable-video-diffusion-img2vid-xt"
+    server.script.sounds = {"music": 44100}
+    server.script.reload = RELOADS["applied"]
+    connected(phone, server)
+    phone.set_viewport_size({"width": width, "height": 740})
+    name = phone.locator("#model").bounding_box()
+    assert name is not None
+    assert name["width"] >= least
+    assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert phone.evaluate(SMALL) == []
+    expect(phone.get_by_role("status").first).to_have_text("Connected")
 
 
 @pytest.mark.parametrize(("size", "height"), [((480, 640), 292), ((540, 640), 329), ((256, 640), 230)])

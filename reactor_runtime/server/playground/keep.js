@@ -4,7 +4,8 @@
 
 import { byId, el, setText } from "./dom.js";
 
-const LABEL = "Keep the last minute";
+// The second part is left out on phones.
+const LABEL = ["Keep", " the last minute"];
 
 export class KeepPanel {
   #session;
@@ -45,7 +46,7 @@ export class KeepPanel {
     on("session", () => this.#restart());
     on("status", () => this.#restart());
     // One of them may be the answer.
-    on("error", () => setText(this.#button, LABEL));
+    on("error", () => this.#label());
     this.#restart();
   }
 
@@ -53,11 +54,16 @@ export class KeepPanel {
     const { role, lastReload } = this.#session;
     this.#button.hidden = !lastReload;
     this.#button.disabled = role !== "controller";
-    setText(this.#button, LABEL);
+    this.#label();
+  }
+
+  #label() {
+    const [first, rest] = LABEL;
+    if (this.#button.textContent !== first + rest) this.#button.replaceChildren(first, el("span", {}, rest));
   }
 
   #show({ file, message, hint }) {
-    setText(this.#button, LABEL);
+    this.#label();
     this.#card.dataset.status = file ? "kept" : "failed";
     const kept = message ? "Kept the recording" : "Kept the last minute";
     setText(this.#headline, file ? kept : "The session can't be kept");
