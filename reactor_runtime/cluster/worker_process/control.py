@@ -114,7 +114,7 @@ class Control:
                 self._connection = None
         connection = self._connection = _Connection(front, self._clock)
         self._tickets.front = front.id
-        logger.info("a front is connected from=%s: %s", websocket.client, front)
+        logger.info("a front is connected: %s", front)
         try:
             await websocket.accept()
             await self._serve_front(websocket, connection)
