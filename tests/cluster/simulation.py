@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import heapq
 import itertools
+import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -291,13 +292,13 @@ class Simulation:
     def waiting(self) -> list[str]:
         return [client.id for client in self.fleet.admission.wait_queue.waiting]
 
-    def arrive(self, name: str, *, returning: str = "") -> None:
+    def arrive(self, name: str, *, resume: str = "", returning: str = "") -> None:
         """Connect a controller to the front."""
         metrics = self.fleet.admission.settings.metrics
         client = self.clients[name] = Client(
             Role.CONTROLLER, "127.0.0.1", self.clock, metrics, follows_redirects=True, id=name
         )
-        self.fleet.admission.attach(client, returning=returning)
+        self.fleet.admission.attach(client, resume, returning=returning)
 
     def leave(self, name: str) -> None:
         """Close the connection of a client to the front."""
@@ -310,12 +311,15 @@ class Simulation:
     async def run_until(self, end: float) -> None:
         """Pass time; the fleet has time to react between events."""
         await self._react()
-        while self._events and self._events[0][0] <= end:
-            time, _, callback = heapq.heappop(self._events)
-            await self._move_to(time)
-            callback()
+        while min(due := self._events[0][0] if self._events else math.inf, timer := self._next_timer) <= end:
+            if timer <= due:
+                self.clock.call_next()
+            else:
+                _, _, callback = heapq.heappop(self._events)
+                self.clock.move_to(due)
+                callback()
             await self._react()
-        await self._move_to(end)
+        self.clock.move_to(end)
 
     async def end(self) -> None:
         """Stop the front; raise why it has ended if it has."""
@@ -391,11 +395,10 @@ class Simulation:
         self.free[worker.node] += 1
         self.at(self.clock.now(), self._place)
 
-    async def _move_to(self, time: float) -> None:
-        while (upcoming := self.clock.upcoming) is not None and upcoming <= time:
-            self.clock.call_next()
-            await self._react()
-        self.clock.move_to(time)
+    @property
+    def _next_timer(self) -> float:
+        upcoming = self.clock.upcoming
+        return math.inf if upcoming is None else upcoming
 
     async def _react(self) -> None:
         for _ in range(3):

@@ -1,13 +1,15 @@
-"""What a front logs while its cluster can't be reached, and which requests for workers it withdraws."""
+"""What a front logs without its cluster, which requests for workers it withdraws, and which clients return first."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.messages import SessionStatus
 from reactor_runtime.cluster.placement.placement import PlacementEvent, PlacementLost, PlacementRestored
-from tests.cluster.simulation import Simulation
+from tests.cluster.simulation import Assignment, Simulation
 
 
 async def test_an_outage_of_the_cluster_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -57,4 +59,46 @@ async def test_a_session_of_a_front_before_has_run_as_long_as_its_worker_reports
     (slot,) = simulation.fleet.admission.slots
     assert slot.session is not None
     assert simulation.clock.now() - slot.session.started_at == 31.0
+    await simulation.end()
+
+
+async def test_a_client_that_knows_of_a_loss_before_the_front_waits_before_all_others_once() -> None:
+    assigned: list[Assignment] = []
+    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)
+    await simulation.run_until(simulation.clock.now() + 2.0)
+    simulation.arrive("a")
+    (worker,) = simulation.workers.values()
+    ticket = assigned[0].ticket.text
+    assert worker.begin(ticket)
+    for name in ("b", "c"):
+        simulation.arrive(name)
+    worker.fall_silent()
+    simulation.arrive("a2", returning=ticket)
+    simulation.arrive("a3", returning=ticket)
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    assert simulation.waiting == ["a2", "b", "c", "a3"]
+    # The front gives the worker up, and starts another one.
+    await simulation.run_until(simulation.clock.now() + 10.0)
+    assert simulation.waiting == ["b", "c", "a3"]
+    assert [assignment.client for assignment in assigned] == ["a", "a2"]
+    await simulation.end()
+
+
+async def test_a_session_that_is_lost_while_its_client_resumes_is_claimed_with_the_new_ticket() -> None:
+    assigned: list[Assignment] = []
+    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)
+    await simulation.run_until(simulation.clock.now() + 2.0)
+    simulation.arrive("a")
+    (worker,) = simulation.workers.values()
+    assert worker.begin(assigned[0].ticket.text)
+    assert worker.session is not None
+    worker.session = replace(worker.session, resume="secret")
+    worker.report()
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    simulation.arrive("b")
+    simulation.arrive("a2", resume="secret")
+    simulation.kill_worker(worker.id)
+    for returning in assigned[::-1]:
+        simulation.arrive(f"with {returning.client}", returning=returning.ticket.text)
+    assert simulation.waiting == ["with a2", "b", "with a"]
     await simulation.end()

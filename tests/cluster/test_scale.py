@@ -108,11 +108,11 @@ class FrontMachine(RuleBasedStateMachine):
 
     @rule(pick=PICKS)
     def come_back(self, pick: int) -> None:
-        """Come back to the front with a ticket, after a loss or without having reached the worker."""
-        if name := self.pick(pick, Place.RESERVED, Place.LOST, Place.REFUSED):
+        """Come back to the front with a ticket, after a loss, from the worker, or without having reached it."""
+        if name := self.pick(pick, Place.RESERVED, Place.SERVED, Place.LOST, Place.REFUSED):
             self.simulation.leave(name)
             visit = self.visits[name]
-            is_first = visit.place is Place.LOST or (visit.place is Place.RESERVED and self.is_held(visit))
+            is_first = visit.place is Place.LOST or (visit.place is not Place.REFUSED and self.is_held(visit))
             del self.visits[name]
             self.given_up.append(visit.assignment)
             (self.returned if is_first else self.arrived).append(name)

@@ -282,7 +282,8 @@ class WorkerFleet:
     def _claim_loss(self, returned: str) -> str:
         """Return why a client comes back with a ticket, once; "" if it has no reason to.
 
-        The slot of a client that could not go to its worker is freed, for this client: it waits before all others.
+        The client may know before the front that its worker has failed, or can't reach it: its slot is freed, and it
+        waits before all others.
         """
         try:
             ticket = self._tickets.read_returned(returned, time.time())
@@ -291,11 +292,11 @@ class WorkerFleet:
         if reason := self._lost.take_reason(ticket.id):
             return reason
         worker = self._workers.get(ticket.worker)
-        return UNREACHED if worker is not None and worker.slot.release_reservation(ticket.id) else ""
+        return UNREACHED if worker is not None and worker.slot.release_ticket(ticket.id) else ""
 
-    def _session_lost(self, ticket: str, controller: Client | None, reason: str) -> None:
-        """Put the controller of a lost session first in the wait queue: now, or when it comes with its ticket."""
+    def _session_lost(self, tickets: Sequence[str], controller: Client | None, reason: str) -> None:
+        """Put the controller of a lost session first in the wait queue: now, or when it comes with a ticket."""
         if controller is None:
-            self._lost.add(ticket, reason)
+            self._lost.add(tickets, reason)
         else:
             self.admission.return_to_queue(controller, reason)

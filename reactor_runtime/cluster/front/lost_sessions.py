@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
-MOST_LOST = 10_000
+MOST_TICKETS = 10_000
 
 
 class LostSessions:
     """Keep why sessions were lost, by the ids of their tickets; the oldest are forgotten when there are too many."""
 
     def __init__(self) -> None:
-        self._reasons: OrderedDict[str, str] = OrderedDict()
+        self._losses: OrderedDict[str, tuple[str, Sequence[str]]] = OrderedDict()
 
-    def add(self, ticket: str, reason: str) -> None:
-        self._reasons[ticket] = reason
-        if len(self._reasons) > MOST_LOST:
-            self._reasons.popitem(last=False)
+    def add(self, tickets: Sequence[str], reason: str) -> None:
+        for ticket in tickets:
+            self._losses[ticket] = reason, tickets
+        while len(self._losses) > MOST_TICKETS:
+            self._losses.popitem(last=False)
 
     def take_reason(self, ticket: str) -> str:
-        """Return why the session of a ticket was lost, once; "" if it was not."""
-        return self._reasons.pop(ticket, "")
+        """Return why the session of a ticket was lost, once for all its tickets; "" if it was not."""
+        reason, tickets = self._losses.get(ticket, ("", ()))
+        for each in tickets:
+            self._losses.pop(each, None)
+        return reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from reactor_runtime.cluster.front.access import WorkerAccess
@@ -53,7 +53,7 @@ class RemoteWorker:
         front: FrontIdentity,
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
-        on_session_lost: Callable[[str, Client | None, str], None],
+        on_session_lost: Callable[[Sequence[str], Client | None, str], None],
         on_viewers_lost: Callable[[], None],
         on_change: Callable[[], None],
         takeover: Takeover,

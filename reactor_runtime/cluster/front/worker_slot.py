@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from reactor_runtime.clock import Timer
@@ -104,11 +104,17 @@ class WorkerSession:
         self.upload_key = ""
         self.resume_secret = ""
         self._send = send
+        # That of a client which resumes; the worker may never report it.
+        self._last_issued = ticket
 
     @property
-    def is_reserved(self) -> bool:
-        """Whether the controller was sent to the worker, and is expected there."""
-        return not self.is_reported and not self.is_released and self.relay is None
+    def tickets(self) -> tuple[str, ...]:
+        """The ids of the tickets with which the controller may come back to the front."""
+        return self.ticket, self._last_issued
+
+    def is_left_with(self, ticket: str) -> bool:
+        """Return whether a client that comes to the front with this ticket is the controller, which was redirected."""
+        return ticket in self.tickets and self.relay is None and not self.is_released
 
     @property
     def ids(self) -> dict[str, str]:
@@ -151,6 +157,7 @@ class WorkerSession:
         self, controller: Client, access: WorkerAccess, ticket: IssuedTicket, on_relay_end: Callable[[RelayEnd], None]
     ) -> None:
         """Send a controller to the worker, or relay it."""
+        self._last_issued = ticket.id
         if access.redirects(controller):
             access.redirect(controller, ticket)
             return
@@ -183,8 +190,8 @@ class WorkerSlot:
 
     A controller holds the slot from its redirect until the session that the worker reports is over. One that does not
     come for 10 s, or comes back, loses it: the slot is free as soon as the worker has released the ticket.
-    `send` sends a message to the worker. `on_session_lost` gets the ticket of a session that its worker lost, the
-    controller if that is relayed, and the reason.
+    `send` sends a message to the worker. `on_session_lost` gets the tickets of a session that its worker lost,
+    the controller if that is relayed, and the reason.
     """
 
     def __init__(
@@ -196,7 +203,7 @@ class WorkerSlot:
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
         send: Callable[[ToWorker], None],
-        on_session_lost: Callable[[str, Client | None, str], None],
+        on_session_lost: Callable[[Sequence[str], Client | None, str], None],
         on_viewers_lost: Callable[[], None],
     ) -> None:
 
@@ -247,22 +254,23 @@ class WorkerSlot:
         session = self.session = WorkerSession(self._send, ticket.id, controller.id)
 
         def expire() -> None:
-            self.release_reservation(ticket.id)
+            self.release_ticket(ticket.id)
 
         session.connect(controller, self._access, ticket, lambda end: self._relay_ended(session, end))
         if session.relay is None:
             clock = self._settings.clock
             session.expiry = clock.call_at(clock.now() + TICKET_S, expire)
 
-    def release_reservation(self, ticket: str) -> bool:
-        """Begin to free the slot of a controller that was sent to the worker and has not come there.
+    def release_ticket(self, ticket: str) -> bool:
+        """Begin to free the slot of a controller that was sent to the worker, and has not come there or has left it.
 
-        Returns False if the slot is not reserved for this ticket.
+        Returns False if the slot is not that of this ticket.
         """
         session = self.session
-        if session is None or session.ticket != ticket or not session.is_reserved:
+        if session is None or not session.is_left_with(ticket):
             return False
-        logger.info("client has not come to its worker id=%s worker=%s", session.client, self.worker, extra=session.ids)
+        how = "left" if session.is_reported else "not come to"
+        logger.info("client has %s its worker id=%s worker=%s", how, session.client, self.worker, extra=session.ids)
         session.release()
         return True
 
@@ -398,7 +406,7 @@ class WorkerSlot:
         """Let the worker end a session, and its controller wait for another one."""
         controller = session.disconnect()
         session.release()
-        self._on_session_lost(session.ticket, controller, reason)
+        self._on_session_lost(session.tickets, controller, reason)
 
     def _end_session(self, session: WorkerSession) -> None:
         """Free the slot; the reason is that of the worker's status, or else the session was lost."""
