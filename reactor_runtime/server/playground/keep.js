@@ -26,7 +26,7 @@ export class KeepPanel {
     this.#button.onclick = () => {
       this.#card.hidden = true;
       setText(this.#button, "Keeping");
-      session.notify("reactor.keep");
+      session.keep();
     };
     const onclick = () => (this.#card.hidden = true);
     this.#card.append(

@@ -322,7 +322,7 @@ export interface SessionEvents<Model extends Modelled = any> {
   contract: { tracks: Track[]; schema: Schema };
   /** A reload was applied, has failed, or takes a while. */
   reload: ReloadNotice;
-  /** A `reactor.keep` was answered: the path of the recording, or null with the reason and what to do. */
+  /** A `keep()` was answered: the path of the recording, or null with the reason and what to do. */
   kept: { file: string | null; message: string | null; hint: string | null };
   /** The public fields that changed. */
   state: Partial<Model["state"]>;
@@ -495,6 +495,8 @@ export class Session<Model extends Modelled = any> {
   here(): void;
   /** Reload the project's files, on a server with `--reload`. */
   reload(): void;
+  /** Save a recording of the session up to now, on a server with `--reload`; the event `kept` has the answer. */
+  keep(): void;
   /** Connect now instead of at `retryAt`, or again after the end of a turn. */
   reconnect(): void;
   /** Leave for good: iterators end, and the client does not reconnect. */

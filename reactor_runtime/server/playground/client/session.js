@@ -198,6 +198,10 @@ export class Session extends EventTarget {
     this.#connection.notify("reactor.reload");
   }
 
+  keep() {
+    this.#connection.notify("reactor.keep");
+  }
+
   reconnect() {
     if (this.#closing.signal.aborted) return;
     this.#over = false;
