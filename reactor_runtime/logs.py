@@ -124,7 +124,12 @@ class _Json(logging.Formatter):
         if trouble := _trouble(self, record):
             line["traceback"] = "\n".join(trouble)
         line |= self._engine | dict(self._ids)
-        extra = {str(key): value for key, value in vars(record).items() if key not in _OWN_FIELDS and key not in line}
+        extra = {
+            str(key): value
+            for key, value in vars(record).items()
+            # Libraries, such as Ray, add fields of their own to all records.
+            if key not in _OWN_FIELDS and key not in line and not str(key).startswith("_")
+        }
         return "{" + ", ".join(f"{_json(key)}: {_json(value)}" for key, value in (line | extra).items()) + "}"
 
 

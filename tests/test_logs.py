@@ -123,7 +123,7 @@ def test_a_client_s_text_forges_neither_lines_nor_terminal_sequences(logger: log
 def test_json_lines_carry_what_was_given(logger: logging.Logger) -> None:
     stream = io.StringIO()
     configure("info", "json", stream=stream)
-    logger.info("session %s\nstarted", "s-1", extra={"session": "s-1", "message_count": 3, "odd": object})
+    logger.info("session %s\nstarted", "s-1", extra={"session": "s-1", "message_count": 3, "odd": object, "_own": 1})
     (text,) = stream.getvalue().splitlines()
     line = json.loads(text)
     assert line.pop("odd") == str(object)
