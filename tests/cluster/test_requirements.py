@@ -39,8 +39,6 @@ TINY = {
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Ray needs it to install packages.
-    pytest.importorskip("virtualenv")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
 
