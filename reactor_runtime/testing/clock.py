@@ -135,7 +135,8 @@ class RunningThreads:
         self._post = post
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        # How much work each thread has begun and not ended.
+        self._work: weakref.WeakKeyDictionary[threading.Thread, int] = weakref.WeakKeyDictionary()
         self._running: set[threading.Thread] = set()
         self._not_awaited: set[threading.Thread] = set()
         self._polling: list[_FakeGate] = []
@@ -155,14 +156,23 @@ class RunningThreads:
 
     def begin_work(self, thread: threading.Thread) -> None:
         with self._lock:
-            self._known.add(thread)
-            self._running.add(thread)
+            work = self._work[thread] = self._work.get(thread, 0) + 1
+            # One that has more may wait at a gate.
+            if work == 1:
+                self._running.add(thread)
 
     def end_work(self, thread: threading.Thread) -> None:
+        with self._lock:
+            work = self._work[thread] = self._work[thread] - 1
+            # The loop may have given it more since it got the result.
+            if work:
+                self._not_awaited.discard(thread)
+                self._running.add(thread)
+                return
         self.rest(thread)
 
     def poll(self, *, paused: bool) -> None:
-        if threading.current_thread() not in self._known:
+        if threading.current_thread() not in self._work:
             return
         gate = self.gate()
         self._post(lambda: self._polling.append(gate))
@@ -170,7 +180,7 @@ class RunningThreads:
 
     def spend(self, seconds: float) -> bool:
         """Pass time for the calling thread; return False if it is not one of the model's."""
-        if threading.current_thread() not in self._known:
+        if threading.current_thread() not in self._work:
             return False
         self._wait(self.gate(), seconds)
         return True
@@ -186,7 +196,7 @@ class RunningThreads:
 
     def resume(self, thread: threading.Thread) -> None:
         with self._lock:
-            if thread in self._known:
+            if thread in self._work:
                 self._running.add(thread)
 
     def rest(self, thread: threading.Thread) -> None:

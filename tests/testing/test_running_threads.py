@@ -165,3 +165,26 @@ def test_a_thread_counts_as_running_as_soon_as_its_gate_is_opened() -> None:
     done.set()
     thread.join(TIMEOUT_S)
     assert not threads.running
+
+
+def test_a_thread_that_got_more_work_before_it_has_ended_the_last_counts_as_running() -> None:
+    threads = RunningThreads(FakeClock(), lambda callback: callback())
+    thread = threading.Thread()
+    threads.begin_work(thread)
+    # The loop gets the result of work before its thread ends that.
+    threads.begin_work(thread)
+    threads.end_work(thread)
+    assert threads.running
+    threads.end_work(thread)
+    assert not threads.running
+
+
+def test_more_work_for_a_thread_that_waits_at_a_gate_does_not_make_the_loop_wait() -> None:
+    threads = RunningThreads(FakeClock(), lambda callback: callback())
+    thread = threading.Thread()
+    threads.begin_work(thread)
+    threads.rest(thread)
+    threads.begin_work(thread)
+    assert not threads.running
+    threads.end_work(thread)
+    assert threads.running
