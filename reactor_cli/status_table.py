@@ -15,7 +15,7 @@ from reactor_cli.console import printable, size_text
 _STYLES = {"ready": "green", "busy": "green", "failed": "bold red"}
 # These have no value on a server without workers, or without GPUs.
 _OPTIONAL = ("node", "url", "gpu")
-_RIGHT = ("clients", "fps", "late", "memory", "up")
+_RIGHT = ("clients", "fps", "age", "late", "memory", "up")
 
 
 def status_table(health: Mapping[str, Any]) -> Group:
@@ -47,7 +47,7 @@ def _summary(health: Mapping[str, Any]) -> Text:
 
 
 def _row(engine: Mapping[str, Any]) -> dict[str, str]:
-    fps, late_ms, memory_bytes, uptime_s = (engine[name] for name in ("fps", "late_ms", "memory_bytes", "uptime_s"))
+    fps, memory_bytes, uptime_s = (engine[name] for name in ("fps", "memory_bytes", "uptime_s"))
     return {
         "id": engine["worker"] or str(engine["number"]),
         "node": engine["node"],
@@ -57,10 +57,15 @@ def _row(engine: Mapping[str, Any]) -> dict[str, str]:
         "session": engine["session"] or "",
         "clients": str(engine["clients"]),
         "fps": "" if fps is None else f"{fps:.1f}",
-        "late": "" if late_ms is None else f"{late_ms:.1f} ms",
+        "age": _milliseconds(engine["age_ms"]),
+        "late": _milliseconds(engine["late_ms"]),
         "memory": "" if memory_bytes is None else size_text(memory_bytes),
         "up": "" if uptime_s is None else _time(uptime_s),
     }
+
+
+def _milliseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} ms"
 
 
 def _cell(text: str) -> Text:

@@ -84,6 +84,7 @@ class WorkerStatus:
     draining: bool
     gpu: str
     fps: float | None
+    age_ms: float | None
     late_ms: float | None
     memory_bytes: int | None
     uptime_s: float | None

@@ -26,7 +26,7 @@ from reactor_runtime.wire.reload import ReloadMessage
 from reactor_runtime.wire.welcome import MODEL, TRACKS, welcome_schema
 
 NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
-STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late")
+STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late", "age")
 
 
 def message(kind: str, data: Schema, description: str, *, id_required: bool | None = None) -> Schema:
@@ -168,6 +168,7 @@ def health() -> Schema:
             "clients": COUNT,
             "viewers": COUNT,
             "fps": {**maybe, "description": "null: there is no session"},
+            "age_ms": maybe,
             "late_ms": maybe,
             "memory_bytes": {**maybe, "description": "null: it is unknown"},
             "uptime_s": {**maybe, "description": "null: the model loads"},

@@ -53,7 +53,7 @@ def test_a_session_is_shown_as_a_table_and_as_json(url: str, tmp_path: Path) -> 
     (engine,) = json.loads(told.out)["engines"]
     assert (engine["status"], engine["clients"], engine["viewers"]) == ("busy", 1, 0)
     assert engine["fps"] > 0
-    assert engine["late_ms"] is not None
+    assert engine["age_ms"] >= engine["late_ms"]
     assert engine["memory_bytes"] > 1e6
     assert "1 of 1 sessions" in table.out
     assert engine["session"] in table.out

@@ -17,11 +17,21 @@ ENGINE: dict[str, Any] = {
     "clients": 2,
     "viewers": 1,
     "fps": 29.97,
+    "age_ms": 6.5,
     "late_ms": 0.25,
     "memory_bytes": 5_100_000_000,
     "uptime_s": 3725.9,
 }
-IDLE = {**ENGINE, "number": 2, "status": "ready", "session": None, "clients": 0, "fps": None, "late_ms": None}
+IDLE = {
+    **ENGINE,
+    "number": 2,
+    "status": "ready",
+    "session": None,
+    "clients": 0,
+    "fps": None,
+    "age_ms": None,
+    "late_ms": None,
+}
 HEALTH = {"status": "busy", "model": "m", "session": "s-1", "viewers": 1, "waiting": 3, "uptime_s": 90061.0}
 
 
@@ -35,8 +45,8 @@ def lines(*engines: dict[str, Any]) -> list[str]:
 def test_a_row_has_the_session_of_a_slot_and_its_figures() -> None:
     summary, header, first, second = lines(ENGINE, IDLE)
     assert summary == "busy  m  1 of 2 sessions · 3 waiting · 5 clients · up 1 day, 1:01:01"
-    assert header.split() == ["id", "status", "session", "clients", "fps", "late", "memory", "up"]
-    assert first.split() == ["1", "busy", "s-1", "2", "30.0", "0.2", "ms", "5.1", "GB", "1:02:05"]
+    assert header.split() == ["id", "status", "session", "clients", "fps", "age", "late", "memory", "up"]
+    assert first.split() == ["1", "busy", "s-1", "2", "30.0", "6.5", "ms", "0.2", "ms", "5.1", "GB", "1:02:05"]
     assert second.split() == ["2", "ready", "0", "5.1", "GB", "1:02:05"]
 
 

@@ -49,6 +49,7 @@ STATUS = WorkerStatus(
     draining=False,
     gpu="",
     fps=None,
+    age_ms=None,
     late_ms=None,
     memory_bytes=None,
     uptime_s=None,

@@ -37,6 +37,7 @@ STATUS = WorkerStatus(
     draining=False,
     gpu="0",
     fps=30.0,
+    age_ms=6.5,
     late_ms=0.5,
     memory_bytes=1 << 30,
     uptime_s=None,

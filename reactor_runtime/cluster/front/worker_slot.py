@@ -322,6 +322,7 @@ class WorkerSlot:
             clients=status.clients,
             viewers=status.viewers,
             fps=None if self.session is None else status.fps,
+            age_ms=None if self.session is None else status.age_ms,
             late_ms=None if self.session is None else status.late_ms,
             memory_bytes=status.memory_bytes,
             uptime_s=status.uptime_s if is_ready else None,

@@ -94,6 +94,7 @@ class Control:
             draining=self._admission.draining,
             gpu=statistics.gpu,
             fps=statistics.fps,
+            age_ms=statistics.age_ms,
             late_ms=statistics.late_ms,
             memory_bytes=statistics.memory_bytes,
             uptime_s=statistics.uptime_s,

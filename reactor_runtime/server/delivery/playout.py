@@ -233,6 +233,8 @@ class StageTimes(NamedTuple):
     hold: float
     # shown after it was due
     late: float
+    # from hand-over until it was shown
+    age: float
 
 
 def times_of(bundle: Bundle, stages: Stages) -> StageTimes:
@@ -245,6 +247,7 @@ def times_of(bundle: Bundle, stages: Stages) -> StageTimes:
         back=stages.ready_at - stages.encode_ended,
         hold=max(0.0, min(stages.shown_at, bundle.due) - stages.ready_at),
         late=max(0.0, stages.shown_at - bundle.due),
+        age=stages.shown_at - bundle.handed_over,
     )
 
 

@@ -211,12 +211,14 @@ class EngineSlot:
     def statistics(self) -> SlotStatistics:
         now, session = self._settings.clock.now(), self.session
         ready_at = self._ready_at if self.engine.phase is EnginePhase.READY else None
+        times = {} if session is None else self._playout.times.medians_ms()
         return SlotStatistics(
             gpu=self._gpu,
             clients=len({*self.subscribers, *([] if session is None else [session.controller])}),
             viewers=sum(client.role is Role.VIEWER for client in self.subscribers),
             fps=None if session is None else round(self._playout.times.fps(now), 1),
-            late_ms=None if session is None else self._playout.times.medians_ms().get("late_ms"),
+            age_ms=times.get("age_ms"),
+            late_ms=times.get("late_ms"),
             memory_bytes=self.engine.memory_bytes(),
             uptime_s=None if ready_at is None else round(now - ready_at, 1),
         )

@@ -49,7 +49,7 @@ class SlotSettings:
 class SlotStatistics:
     """The state of a slot now: its clients, the frames that they see, and the process of its model.
 
-    `fps` and `late_ms` are None without a session, the memory where it is unknown, and `uptime_s` while the model
+    `fps` and the times in ms are None without a session, the memory where it is unknown, and `uptime_s` while the model
     loads. `worker`, `node` and `url` are "" for an engine of this server.
     """
 
@@ -60,6 +60,7 @@ class SlotStatistics:
     clients: int = 0
     viewers: int = 0
     fps: float | None = None
+    age_ms: float | None = None
     late_ms: float | None = None
     memory_bytes: int | None = None
     uptime_s: float | None = None

@@ -258,7 +258,7 @@ async def test_the_stages_of_a_frame_count_how_long_it_was_held_or_late(
     fixture.clock.spend(held_up_s)
     await fixture.clock.advance(1.0)
     stages = fixture.playout.times.medians_ms()
-    assert (stages["hold_ms"], stages["late_ms"]) == (hold_ms, late_ms)
+    assert (stages["hold_ms"], stages["late_ms"], stages["age_ms"]) == (hold_ms, late_ms, 250 + late_ms)
 
 
 async def test_sound_is_played_with_its_frame(fixture: PlayoutFixture) -> None:
@@ -370,7 +370,7 @@ async def test_a_rejected_bundle_returns_its_credit_at_once(fixture: PlayoutFixt
 
 
 def test_the_rate_is_that_of_the_frames_shown_in_the_last_two_seconds() -> None:
-    times, stages = RecentStageTimes(), StageTimes(*[0.0] * 7)
+    times, stages = RecentStageTimes(), StageTimes(*[0.0] * len(StageTimes._fields))
     assert times.fps(0.0) == 0.0
     for number in range(100):
         times.add_times(stages, frame_at=number / 25)

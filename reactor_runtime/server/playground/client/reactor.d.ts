@@ -174,6 +174,7 @@ export interface Stats {
   back_ms?: number;
   hold_ms?: number;
   late_ms?: number;
+  age_ms?: number;
   rung: number;
   quality: number;
   scale: number;
