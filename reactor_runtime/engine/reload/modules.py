@@ -7,9 +7,11 @@ changes nothing.
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import re
 import sys
+import threading
 import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -135,17 +137,24 @@ class Execution:
         self.old_sources = dict(modules.sources)
         self._old_missing = set(modules.missing)
         self._modules = modules
+        self._attributes = _attributes_of_packages(self.old)
         # Those that have come and are not imported any more would else be new each time.
         modules.missing.difference_update(names)
         for name in self.old:
             del sys.modules[name]
             modules.sources.pop(name, None)
-            # `from package import module` takes the attribute without an import.
-            vars(_parent(name)).pop(_last(name), None)
         importlib.invalidate_caches()
         # A cached `Optional[Kind]` refers to its class, and so to all values of the module of that.
         for clear in getattr(typing, "_cleanups", ()):
             clear()
+
+    @contextlib.contextmanager
+    def importing(self) -> Iterator[None]:
+        """Hide the old modules from the imports of this thread, while other threads still run the old code."""
+        with contextlib.ExitStack() as stack:
+            for package, values in self._attributes.items():
+                stack.enter_context(_hidden(package, values))
+            yield
 
     @property
     def new(self) -> Mapping[str, ModuleType]:
@@ -154,14 +163,18 @@ class Execution:
 
     def undo(self) -> None:
         """Put the old modules back; those that were imported since, but not before, are removed."""
-        for name in self._modules.sources.keys() - self.old_sources.keys():
+        new = self._modules.sources.keys() - self.old_sources.keys()
+        for package, values in _attributes_of_packages(new).items():
+            for attribute in values:
+                delattr(package, attribute)
+        for name in new:
             sys.modules.pop(name, None)
         self._modules.sources.clear()
         self._modules.sources.update(self.old_sources)
         self._modules.missing.update(self._old_missing)
         sys.modules.update(self.old)
-        for name, module in self.old.items():
-            setattr(_parent(name), _last(name), module)
+        for package, values in self._attributes.items():
+            vars(package).update(values)
 
 
 class _RecordingLoader(SourceFileLoader):
@@ -220,10 +233,36 @@ def _read(file: str) -> bytes | None:
         return None
 
 
-def _parent(name: str) -> ModuleType:
-    """Return the package of a module; for a module without one a module that nothing else refers to."""
-    return sys.modules.get(name.rpartition(".")[0]) or ModuleType("")
+def _attributes_of_packages(modules: Collection[str]) -> dict[ModuleType, dict[str, object]]:
+    """Return the attributes for these modules of the packages around them that are not among them."""
+    found: dict[ModuleType, dict[str, object]] = {}
+    for name in modules:
+        package, _, attribute = name.rpartition(".")
+        if package in sys.modules and package not in modules and attribute in vars(sys.modules[package]):
+            found.setdefault(sys.modules[package], {})[attribute] = vars(sys.modules[package])[attribute]
+    return found
 
 
-def _last(name: str) -> str:
-    return name.rpartition(".")[2]
+@contextlib.contextmanager
+def _hidden(package: ModuleType, values: Mapping[str, object]) -> Iterator[None]:
+    """Remove attributes of a package for this thread: `from package import module` takes them without an import."""
+    members, thread = vars(package), threading.get_ident()
+    of_package = members.get("__getattr__")
+
+    def find(name: str) -> object:
+        if name in values and threading.get_ident() != thread:
+            return values[name]
+        if of_package is None:
+            raise AttributeError(f"module {package.__name__!r} has no attribute {name!r}")
+        return of_package(name)
+
+    members["__getattr__"] = find
+    for name in values:
+        del members[name]
+    try:
+        yield
+    finally:
+        if of_package is None:
+            del members["__getattr__"]
+        else:
+            members["__getattr__"] = of_package

@@ -319,14 +319,15 @@ class Reloader:
         linecache.checkcache()
         module, class_name = self._place
         execution = Execution(self._modules, self._modules.importing(names, module))
-        try:
-            model = import_class(self._project, module, class_name)
-            contract = Contract.of(model)
-            contract.style.check_finished(model)
-            config = config_of(model, self._given, self._project)
-        except BaseException:
-            execution.undo()
-            raise
+        with execution.importing():
+            try:
+                model = import_class(self._project, module, class_name)
+                contract = Contract.of(model)
+                contract.style.check_finished(model)
+                config = config_of(model, self._given, self._project)
+            except BaseException:
+                execution.undo()
+                raise
         reason = CONFIG_CHANGED
         if config == self.served.config:
             reason = _load_reason(type(self.served.model), model, execution, self._modules)
