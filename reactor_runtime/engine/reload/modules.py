@@ -118,15 +118,17 @@ class ProjectModules:
     def importing(self, names: Iterable[str], entry: str) -> frozenset[str]:
         """Return these modules and those that import them, directly or not.
 
-        If no statement imports one of the modules found, `entry` excepted, return all modules: something else imports
-        it, such as `importlib`.
+        If no statement imports one of the modules found, `entry` excepted, or these do not lead to `entry`, return all
+        modules: something else imports them, such as `importlib`.
         """
         imports = {name: frozenset(_imports(name, source)) for name, source in self.sources.items()}
         found = set(names)
-        while more := {name for name, imported in imports.items() if imported & found} - found:
+        # Python imports the packages around a module before it.
+        while more := {each for each, of in imports.items() if found & {*of, *_with_parents(each)}} - found:
             found |= more
-        explained = {entry}.union(*(imported - {name} for name, imported in imports.items()))
-        return frozenset(found if found <= explained else found | self.sources.keys())
+        explained = set(_with_parents(entry)).union(*(imported - {name} for name, imported in imports.items()))
+        complete = found <= explained and (entry in found or entry not in self.sources)
+        return frozenset(found if complete else found | self.sources.keys())
 
 
 class Execution:
@@ -198,8 +200,6 @@ def package_of(name: str, source: Source) -> str:
 
 def _imports(name: str, source: Source) -> Iterator[str]:
     """Yield the modules that statements import, in functions too; some of the names may not be modules."""
-    # Python imports the packages around a module before it.
-    yield from _with_parents(name.rpartition(".")[0])
     package = package_of(name, source)
     for node in ast.walk(ast.parse(source.data)):
         if isinstance(node, ast.Import):

@@ -47,6 +47,24 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
     project.close()
 
 
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        {"plugin/__init__.py": "from .part import LEVEL", "plugin/part.py": "LEVEL = {}"},
+        {"plugin/__init__.py": "import other", "other.py": "import plugin\nLEVEL = {}"},
+    ],
+    ids=["package", "two modules that import each other"],
+)
+def test_a_module_that_importlib_has_imported_is_executed_again_with_the_model(
+    project: Project, plugin: dict[str, str]
+) -> None:
+    project.write({"entry.py": "import importlib\nplugin = importlib.import_module('plugin')"})
+    project.write({name: text.format(1) for name, text in plugin.items()})
+    project.import_entry()
+    project.write({name: text.format(2) for name, text in plugin.items()})
+    assert "entry" in project.executed_again().old
+
+
 def test_other_threads_find_the_old_modules_during_the_import(project: Project) -> None:
     old = "def level():\n    return 1"
     project.write({"entry.py": "import parts.part", "parts/__init__.py": "", "parts/part.py": old})
