@@ -293,11 +293,11 @@ class Simulation:
     def waiting(self) -> list[str]:
         return [client.id for client in self.fleet.admission.wait_queue.waiting]
 
-    def arrive(self, name: str, *, resume: str = "", returning: str = "") -> None:
+    def arrive(self, name: str, *, resume: str = "", returning: str = "", follows_redirects: bool = True) -> None:
         """Connect a controller to the front."""
         metrics = self.fleet.admission.settings.metrics
         client = self.clients[name] = Client(
-            Role.CONTROLLER, "127.0.0.1", self.clock, metrics, follows_redirects=True, id=name
+            Role.CONTROLLER, "127.0.0.1", self.clock, metrics, follows_redirects=follows_redirects, id=name
         )
         self.fleet.admission.attach(client, resume, returning=returning)
 

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from websockets.asyncio.server import ServerConnection
 
 from reactor_runtime.cluster.front.relay import Relay
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
@@ -15,6 +16,7 @@ from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
 from tests.cluster.front import MODEL, running_front
+from tests.cluster.test_worker_socket import worker
 from tests.server.client import client, controlling, picture
 from tests.server.running import write_project
 from tests.timeouts import TIMEOUT_S
@@ -59,6 +61,24 @@ async def test_a_session_that_can_not_be_resumed_ends_at_once_at_its_worker(proj
         await controller.data("reactor.session", phase="started")
         assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
         assert (slot.losses, slot.failed_in_a_row) == (0, 1)
+
+
+async def test_a_worker_that_accepts_and_breaks_again_at_once_is_not_tried_forever(project: Path) -> None:
+    connections = 0
+
+    async def accept_and_break(connection: ServerConnection) -> None:
+        nonlocal connections
+        connections += 1
+        connection.transport.abort()
+
+    limits = TurnLimits(resume_grace_s=TIMEOUT_S)
+    async with running_front(project, limits=limits) as front, controlling(front.url) as controller:
+        (slot,) = front.slots
+        async with worker(accept_and_break) as url:
+            slot._access.address = url.removesuffix("/ws").replace("ws", "http", 1)
+            break_controllers(slot)
+            await controller.data("reactor.session", phase="lost")
+            assert connections == 1
 
 
 async def test_a_client_whose_connection_to_the_worker_breaks_without_a_grace_period_has_another_session(

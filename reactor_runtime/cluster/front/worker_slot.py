@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ logger = logging.getLogger(__name__)
 NO_CONTACT = "there is no contact with the worker"
 LOST = "lost"
 FAILURES = ("model_error", "model_died", LOST)
+RELAY_PAUSE_S = 1.0
 
 
 class WorkerEngine:
@@ -185,6 +187,25 @@ class WorkerSession:
         self.upload_key = status.upload_key
 
 
+class RelayFailures:
+    """Pause a worker for a second after each failure of a relay that follows another one within a second. Pure."""
+
+    def __init__(self) -> None:
+        self._failed_at = self._paused_until = -math.inf
+
+    def record(self, now: float) -> bool:
+        """Count a failure; return whether it pauses the worker."""
+        pauses = now < self._failed_at + RELAY_PAUSE_S
+        self._failed_at = now
+        if pauses:
+            self._paused_until = now + RELAY_PAUSE_S
+        return pauses
+
+    def is_paused(self, now: float) -> bool:
+        """Return whether the worker is to get no client now."""
+        return now < self._paused_until
+
+
 class WorkerSlot:
     """Assign clients to a worker, and follow the sessions that it reports; use on the front's loop.
 
@@ -231,6 +252,7 @@ class WorkerSlot:
             on_lost=viewers_lost,
         )
         self._has_contact = False
+        self._relay_failures = RelayFailures()
         self._access = access
         self._settings = settings
         self._callbacks = callbacks
@@ -340,6 +362,8 @@ class WorkerSlot:
         self.status = status
         self.is_draining = status.draining
         self._has_contact = True
+        if self._relay_failures.is_paused(self._settings.clock.now()):
+            self.lose_contact(NO_CONTACT)
         self._apply_status(status, had_started=had_started)
         if is_loaded and before is not EnginePhase.READY:
             self._callbacks.on_ready(self, None if was_loaded else status.loading_s)
@@ -392,16 +416,21 @@ class WorkerSlot:
     def _relay_ended(self, session: WorkerSession, end: RelayEnd) -> None:
         controller = session.controller
         assert controller is not None, "a relay is for a controller"
-        if end.failure is Failure.BROKEN and self.session is session and session.resume_secret:
-            # The worker keeps the session for its controller, unless it has gone: then it can't be reached.
-            self.resume_session(controller)
-        elif end.failure is not None and self.session is session:
-            self._lose_session(session, NO_CONTACT)
-        else:
+        if end.failure is None or self.session is not session:
             session.disconnect()
             controller.close(end.code, end.reason)
             if not session.is_reported:
                 session.release()
+            return
+        pauses = self._relay_failures.record(self._settings.clock.now())
+        if end.failure is Failure.BROKEN and session.resume_secret and not pauses:
+            # The worker keeps the session for its controller, unless it has gone: then it can't be reached.
+            self.resume_session(controller)
+            return
+        if pauses:
+            # The controller would get this worker again at once.
+            self.lose_contact(NO_CONTACT)
+        self._lose_session(session, NO_CONTACT)
 
     def _lose_session(self, session: WorkerSession, reason: str) -> None:
         """Let the worker end a session, and its controller wait for another one."""
