@@ -101,6 +101,15 @@ async def test_what_does_not_fit_ends_the_relay_of_this_client_alone(first: byte
     assert [(end.code, end.failure) for end in ends] == [(CloseCode.FULL, None)]
 
 
+async def test_many_small_messages_end_the_relay_too() -> None:
+    ends: list[RelayEnd] = []
+    relay = Relay(new_client(), "ws://127.0.0.1:1/ws", ends.append)
+    for _ in range(50_000):
+        if not ends:
+            relay.pass_on(b"{}", is_text=True)
+    assert [(end.code, end.failure) for end in ends] == [(CloseCode.FULL, None)]
+
+
 async def test_a_newer_frame_replaces_an_older_one_of_its_track_in_its_place() -> None:
     def frame(seq: int, track: str) -> bytes:
         return attach(MediaHeader(track, seq, 0, 0), picture(1))

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import math
 import ssl
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -34,6 +35,8 @@ logger = logging.getLogger(__name__)
 
 OPENING_S = 5.0
 MOST_WAITING_BYTES = 4 * 1024 * 1024
+# Of an entry of the queue, beside its message.
+ENTRY_BYTES = 64
 UNKNOWN_INTERVAL_S = 1 / 30
 BYTES_PER_SAMPLE = 2
 TOO_SLOW = "the session takes too little of what this client sends: 4 MiB wait"
@@ -66,8 +69,9 @@ class RelayEnd:
 class Relay:
     """Connect to a worker for a client and pass messages both ways; use on the server's loop.
 
-    Calls `on_end` once, unless it was closed before. Queues at most 4 MiB from the client to the worker: a newer frame
-    replaces an older one of its track; a message that does not fit ends the relay, as the worker is too slow.
+    Calls `on_end` once, unless it was closed before. The queue from the client to the worker takes at most 4 MiB of
+    memory: a newer frame replaces an older one of its track; a message that does not fit ends the relay, as the worker
+    is too slow.
     """
 
     def __init__(
@@ -112,7 +116,7 @@ class Relay:
     def _queue(self, message: str | bytes) -> None:
         track = _frame_track(message) if isinstance(message, bytes) else None
         older = None if track is None else next((item for item in self._waiting if item[0] == track), None)
-        size = self._waiting_bytes + len(message) - (0 if older is None else len(older[1]))
+        size = self._waiting_bytes + _memory_bytes(message) - (0 if older is None else _memory_bytes(older[1]))
         if size > MOST_WAITING_BYTES:
             self._end(self._failed(TOO_SLOW), lost=True)
             return
@@ -163,7 +167,7 @@ class Relay:
     def _send_waiting(self) -> None:
         while self._waiting and self._socket.ready:
             _, message = self._waiting.popleft()
-            self._waiting_bytes -= len(message)
+            self._waiting_bytes -= _memory_bytes(message)
             self._socket.send(message)
 
     def _receive(self, message: str | bytes) -> None:
@@ -191,6 +195,11 @@ class Relay:
             sound = wav.read_header(file)
             seconds = len(file) / (sound.channels * BYTES_PER_SAMPLE * sound.sample_rate)
             self._client.outbox.queue_sound(EncodedSound(header, data, seconds))
+
+
+def _memory_bytes(message: str | bytes) -> int:
+    """Return the memory of a message in the queue; that of many small ones is more than their length."""
+    return sys.getsizeof(message) + ENTRY_BYTES
 
 
 def _encode_view(view: View) -> str:
