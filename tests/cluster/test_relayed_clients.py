@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -147,6 +148,22 @@ async def test_a_client_that_watches_while_it_waits_sends_nothing_to_the_model(p
         await first.socket.close()
         await second.data("reactor.session", phase="started")
         assert (await second.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+
+
+async def test_a_client_that_may_not_watch_while_it_waits_keeps_its_position(project: Path) -> None:
+    async with (
+        running_front(project, max_viewers=0) as front,
+        controlling(front.url) as first,
+        client(front.url, watch="1") as second,
+    ):
+        await second.data("reactor.queue", position=1)
+        (slot,) = front.slots
+        async with asyncio.timeout(TIMEOUT_S):
+            while slot.subscribers.clients:  # noqa: ASYNC110  (no event tells it)
+                await asyncio.sleep(0.01)
+        await first.socket.close()
+        await second.data("reactor.session", phase="started")
+        await second.frame()
 
 
 async def test_viewers_go_on_with_the_next_worker_when_theirs_stops(project: Path) -> None:

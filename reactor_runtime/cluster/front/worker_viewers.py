@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,6 +14,8 @@ from reactor_runtime.server.sessions.slot import SlotSettings
 from reactor_runtime.server.sessions.welcome import welcome_message
 from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
+
+logger = logging.getLogger(__name__)
 
 
 class ViewerLost(Protocol):
@@ -53,7 +56,8 @@ class WorkerViewers:
         """Send a viewer to the worker, relay it, or let it wait for a session to be sent to.
 
         Does nothing while the worker does not serve, as the viewer is assigned again when it does.
-        A controller that watches while it waits is relayed: it keeps its connection to the front, and its position.
+        A controller that watches while it waits is relayed: it keeps its connection to the front, and its position,
+        also when the worker has too many viewers.
         """
         self.leave(client)
         contract = self._contract()
@@ -103,5 +107,7 @@ class WorkerViewers:
         elif end.code is CloseCode.SERVER_STOPPING and client.closing is None:
             # It was stopped alone: this client goes on with another worker.
             self._on_lost(is_reachable=False)
+        elif client.role is Role.CONTROLLER:
+            logger.info("client waits without watching id=%s: %s", client.id, end.reason, extra=client.ids)
         else:
             client.close(end.code, end.reason)
