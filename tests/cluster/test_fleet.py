@@ -84,6 +84,22 @@ async def test_a_client_that_knows_of_a_loss_before_the_front_waits_before_all_o
     await simulation.end()
 
 
+async def test_a_client_that_comes_back_before_the_end_of_each_turn_does_not_keep_its_slot() -> None:
+    assigned: list[Assignment] = []
+    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)
+    await simulation.run_until(simulation.clock.now() + 2.0)
+    simulation.arrive("a")
+    (worker,) = simulation.workers.values()
+    for name, returning in (("b", "a2"), ("c", "a3")):
+        simulation.arrive(name)
+        assert worker.begin(assigned[-1].ticket.text)
+        simulation.arrive(returning, returning=assigned[-1].ticket.text)
+        await simulation.run_until(simulation.clock.now())
+    assert [assignment.client for assignment in assigned] == ["a", "a2", "b"]
+    assert simulation.waiting == ["c", "a3"]
+    await simulation.end()
+
+
 async def test_a_session_that_is_lost_while_its_client_resumes_is_claimed_with_the_new_ticket() -> None:
     assigned: list[Assignment] = []
     simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)

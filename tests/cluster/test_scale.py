@@ -43,6 +43,7 @@ class FrontMachine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.names = (f"c-{number}" for number in count())
         self.returned: list[str] = []
+        self.returned_before: set[str] = set()
         self.arrived: list[str] = []
         self.visits: dict[str, Visit] = {}
         self.assignments: list[Assignment] = []
@@ -112,7 +113,8 @@ class FrontMachine(RuleBasedStateMachine):
         if name := self.pick(pick, Place.RESERVED, Place.SERVED, Place.LOST, Place.REFUSED):
             self.simulation.leave(name)
             visit = self.visits[name]
-            is_first = visit.place is Place.LOST or (visit.place is not Place.REFUSED and self.is_held(visit))
+            is_first = visit.place is Place.LOST or (visit.place is not Place.REFUSED and self.is_believed(visit))
+            (self.returned_before.add if is_first else self.returned_before.discard)(name)
             del self.visits[name]
             self.given_up.append(visit.assignment)
             (self.returned if is_first else self.arrived).append(name)
@@ -158,6 +160,7 @@ class FrontMachine(RuleBasedStateMachine):
             return
         self.returned.clear()
         self.arrived.clear()
+        self.returned_before.clear()
         for visit in self.visits.values():
             visit.place = visit.place if visit.place is Place.SERVED else Place.REFUSED
         self.runner.run(self.simulation.restart_front())
@@ -222,6 +225,13 @@ class FrontMachine(RuleBasedStateMachine):
             session is not None and session.ticket == visit.assignment.ticket.id and not session.is_released
             for session in sessions
         )
+
+    def is_believed(self, visit: Visit) -> bool:
+        """Return whether a client that comes back with the ticket of its slot waits before all others."""
+        if visit.assignment.client not in self.returned_before:
+            return self.is_held(visit)
+        slots = [slot for slot in self.slots if slot.worker == visit.assignment.worker]
+        return self.is_held(visit) and not any(slot.engine.phase is EnginePhase.READY for slot in slots)
 
     @property
     def slots(self) -> list[WorkerSlot]:

@@ -283,7 +283,7 @@ class WorkerFleet:
         """Return why a client comes back with a ticket, once; "" if it has no reason to.
 
         The client may know before the front that its worker has failed, or can't reach it: its slot is freed, and it
-        waits before all others.
+        waits before all others, once.
         """
         try:
             ticket = self._tickets.read_returned(returned, time.time())

@@ -87,7 +87,8 @@ class WorkerSession:
     `controller` is a client of the front that is relayed, `client` the id of the controller in either case. `expiry` is
     the timer of a ticket that was not used yet.
     `is_reported` is whether the worker has reported the session: the ticket has been used. `is_released` is whether the
-    ticket is to be released at the worker, as nobody is to come with it any more.
+    ticket is to be released at the worker, as nobody is to come with it any more. `has_returned` is whether the
+    controller got the slot because it came back with the ticket of another session.
     """
 
     def __init__(self, send: Callable[[ToWorker], None], ticket: str, client: str) -> None:
@@ -101,6 +102,7 @@ class WorkerSession:
         self.ticket = ticket
         self.is_reported = False
         self.is_released = False
+        self.has_returned = False
         self.relay: Relay | None = None
         self.expiry: Timer | None = None
         self.upload_key = ""
@@ -274,6 +276,7 @@ class WorkerSlot:
         self.subscribers.leave(controller)
         ticket = self._access.issue(controller, Role.CONTROLLER)
         session = self.session = WorkerSession(self._send, ticket.id, controller.id)
+        session.has_returned = controller.has_returned
 
         def expire() -> None:
             self.release_ticket(ticket.id)
@@ -286,7 +289,8 @@ class WorkerSlot:
     def release_ticket(self, ticket: str) -> bool:
         """Begin to free the slot of a controller that was sent to the worker, and has not come there or has left it.
 
-        Returns False if the slot is not that of this ticket.
+        Return whether the client waits before all others: not if the slot is not that of this ticket, and not twice
+        while the worker answers, or it could hold a slot beyond its turn.
         """
         session = self.session
         if session is None or not session.is_left_with(ticket):
@@ -294,7 +298,7 @@ class WorkerSlot:
         how = "left" if session.is_reported else "not come to"
         logger.info("client has %s its worker id=%s worker=%s", how, session.client, self.worker, extra=session.ids)
         session.release()
-        return True
+        return not (session.has_returned and self._has_contact)
 
     def resume_session(self, client: Client) -> None:
         session = self.session

@@ -89,6 +89,8 @@ class Client:
         self.clock = clock
         self.watches = watches
         self.follows_redirects = follows_redirects
+        # with the ticket of a session that was lost
+        self.has_returned = False
         # what this client sends goes there unread, and what it is sent comes from there
         self.upstream: Upstream | None = None
         self.joined_at_unix = time.time()

@@ -79,6 +79,7 @@ class Admission(Generic[S]):
         elif self.draining:
             _refuse_stopping(client)
         elif client.role is Role.CONTROLLER and (reason := self._claim_loss(returning)):
+            client.has_returned = True
             self.return_to_queue(client, reason)
         elif refusal := self._refusal(client):
             client.close(CloseCode.FULL, refusal)
