@@ -22,6 +22,19 @@ from tests.server.client import client, controlling, picture
 from tests.server.running import write_project
 from tests.timeouts import TIMEOUT_S
 
+NOISE = """
+class MyState(InputState): ...
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def inference(self):
+        while True:
+            yield np.random.default_rng().integers(0, 255, (256, 256, 3), np.uint8)
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -106,6 +119,24 @@ async def test_a_viewer_that_loses_its_connection_to_the_worker_affects_nobody_e
         assert slot.engine.phase is EnginePhase.READY
         await viewer.frame()
         await controller.frame()
+
+
+async def test_a_client_that_reads_nothing_skips_frames_and_delays_no_other_of_its_worker(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "noise", NOISE)
+    async with (
+        running_front(project) as front,
+        controlling(front.url) as fast,
+        client(front.url, role="viewer") as slow,
+    ):
+        first = (await slow.frame()).header.seq
+        slow.socket.transport.pause_reading()
+        while (newest := (await fast.frame()).header.seq) < first + 60:
+            pass
+        slow.socket.transport.resume_reading()
+        received = 0
+        while (await slow.frame()).header.seq < newest:
+            received += 1
+        assert received < 30
 
 
 async def test_a_client_that_paused_while_it_waited_gets_frames_when_it_asks_for_them(project: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,11 @@ from reactor_runtime.cluster.job import WorkerJob
 from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerPlaced
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.errors import UsageError
-from reactor_runtime.server.options import ServeOptions
+from reactor_runtime.server.options import ServeOptions, TurnLimits
 from tests.cluster.front import MODEL, SECRET, Front, running_front
 from tests.cluster.local_placement import LocalPlacement
-from tests.cluster.test_front import refusal
-from tests.server.client import controlling
+from tests.cluster.test_front import refusal, resumed
+from tests.server.client import client, controlling
 from tests.server.running import ROOT, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -33,9 +34,9 @@ def project(tmp_path: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running_worker(project: Path) -> AsyncIterator[WorkerPlaced]:
-    """Run a worker without a front for the block."""
-    options = ServeOptions(manifest=manifest.load(project), config={})
+async def running_worker(project: Path, **of_server: Any) -> AsyncIterator[WorkerPlaced]:
+    """Run a worker without a front for the block, with options of its server."""
+    options = ServeOptions(manifest=manifest.load(project), config={}, **of_server)
     placement = LocalPlacement(
         lambda worker: WorkerJob.of(options, cluster="test", worker=worker, secret=SECRET, project=str(project))
     )
@@ -106,3 +107,20 @@ async def test_a_front_takes_the_workers_of_one_that_does_not_answer(project: Pa
                     first.send_signal(signal.SIGCONT)
                     assert await line_of(first) == f"refused {os.getpid()}"
                 assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+
+
+async def test_a_client_resumes_at_its_worker_while_the_front_is_dead(project: Path) -> None:
+    async with running_worker(project, limits=TurnLimits(resume_grace_s=TIMEOUT_S)) as worker:
+        url = f"{worker.url.replace('http', 'ws', 1)}/ws"
+        ticket = TicketIssuer(SECRET, "test", "f-1").issue(
+            worker.worker, role="controller", session="", client="c-1", now=time.time()
+        )
+        async with client(url, ticket=ticket.text) as controller, other_front(worker) as front:
+            secret = (await controller.data("reactor.welcome"))["resume"]
+            assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+            front.kill()
+            await front.wait()
+            controller.socket.transport.abort()
+            await controller.closed()
+        async with client(url, resume=secret) as back:
+            await resumed(back)
