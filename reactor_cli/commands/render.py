@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands.replay import replay_in_project
+from reactor_cli.commands.replay import open_recording, replay_in_project
 from reactor_cli.common_options import (
     Directory,
     Overrides,
@@ -100,9 +100,7 @@ def render(
                     f"{name} and --recording exclude each other: a recording has its own inputs and steps",
                     hint=f"leave out {name}; --set changes values of the recorded config",
                 )
-        from reactor_runtime.recording.file import read_recording
-
-        replay_in_project(read_recording(recording), project_directory(directory, path), overrides or [], out=out)
+        replay_in_project(open_recording(recording), project_directory(directory, path), overrides or [], out=out)
         return 0
     from reactor_runtime import logs, manifest
 

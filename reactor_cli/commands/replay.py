@@ -83,7 +83,6 @@ def replay(
     """
     context.ensure_object(console.Settings).verbose = verbose
     from reactor_runtime import manifest
-    from reactor_runtime.recording.file import read_recording
 
     if serve:
         _refuse_options({"--out": out, "--diff": diff, "--tolerance": tolerance}, "and --serve exclude each other")
@@ -91,7 +90,7 @@ def replay(
         _refuse_options(
             {"--host": host, "--port": port, "--token": token, "--open": open_page or None}, "needs --serve"
         )
-    recording = read_recording(file)
+    recording = open_recording(file)
     if serve:
         checked = manifest.load(project_directory(directory, path))
         options = RunOptions(host=host, port=port, token=token, open_page=open_page)
@@ -101,6 +100,19 @@ def replay(
         recording, project_directory(directory, path), overrides or [], out=out, diff=diff, tolerance=tolerance
     )
     return 0 if accepted else 1
+
+
+def open_recording(path: Path) -> SessionRecording:
+    """Read a recording; warn if it lacks the end of its session."""
+    from reactor_runtime.recording.file import read_recording
+
+    recording = read_recording(path)
+    if not recording.complete:
+        console.warn(
+            f"{path} lacks the end of its session, because recording goes on, its process was killed, or the disk was "
+            f"full: only its first {recording.steps} steps are replayed"
+        )
+    return recording
 
 
 def replay_in_project(

@@ -161,8 +161,8 @@ class StoredReload:
 class SessionRecording:
     """Hold a recording without its images, sound and pixels, which `load()` and `frames()` read.
 
-    `end` is None for a file whose writing was interrupted; it holds the session up to then. `output_times_s` are Unix
-    times, one for each output.
+    `end` is None for a file whose writing was interrupted; it holds the session up to then. `complete`: the file ends
+    with the end of the session, or where the controller kept it. `output_times_s` are Unix times, one for each output.
     """
 
     path: Path
@@ -178,6 +178,7 @@ class SessionRecording:
     errors: list[ErrorEntry] = field(default_factory=list)
     end: EndEntry | None = None
     has_frames: bool = False
+    complete: bool = False
 
     @property
     def steps(self) -> int:
@@ -221,7 +222,18 @@ def read_recording(path: Path) -> SessionRecording:
         recording = _read(path)
     if recording is None:
         raise UsageError(f"{path} is not a recording of a session", hint="`reactor run --record DIR` makes them")
+    if not recording.complete and _is_finished(path):
+        raise UsageError(f"{path} is damaged: what follows step {recording.steps} can't be read")
     return recording
+
+
+def _is_finished(path: Path) -> bool:
+    """Return whether the writer of a file has ended it, so that no entry was missing."""
+    from mcap.writer import MCAP0_MAGIC
+
+    with path.open("rb") as file:
+        file.seek(-len(MCAP0_MAGIC), os.SEEK_END)
+        return file.read() == MCAP0_MAGIC
 
 
 @contextlib.contextmanager
@@ -285,6 +297,7 @@ class _Metadata:
 
 
 def _add_message(recording: SessionRecording, message: _Message, media: dict[int, StoredFile]) -> None:
+    recording.complete = message.topic in (_TOPICS[EndEntry], _TOPICS[KeptEntry])
     if message.topic.startswith(_MEDIA):
         media[message.sequence] = StoredFile(message.offset, len(message.content))
         return

@@ -17,6 +17,7 @@ from reactor_runtime.recording.entries import (
     EventEntry,
     FrameEntry,
     Header,
+    KeptEntry,
     MessageEntry,
     OutputEntry,
     ReadEntry,
@@ -126,6 +127,30 @@ def test_a_damaged_file_is_read_or_refused(
         list(recording.frames())
 
 
+def test_an_ended_file_with_a_record_that_can_not_be_read_is_refused(tmp_path: Path) -> None:
+    content = bytearray(written(ENTRIES))
+    # The message begins after its length, which has 8 bytes.
+    begin = content.index(b'{"step":1,"name":"turn"') - 30
+    content[begin : begin + 8] = b"\xff" * 8
+    path = tmp_path / "a.mcap"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"a\.mcap is damaged: what follows step 0 can't be read"):
+        read_recording(path)
+
+
+@pytest.mark.parametrize(
+    ("entries", "complete"),
+    [(ENTRIES, True), (ENTRIES[:-1], False), ([*ENTRIES[:-1], KeptEntry(3, 0)], True)],
+    ids=["with its end", "cut off", "kept"],
+)
+def test_a_recording_is_complete_up_to_its_end_or_where_it_was_kept(
+    entries: list[Entry], complete: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(written(entries, finished=False))
+    assert read_recording(path).complete is complete
+
+
 def test_damaged_pixels_are_refused_with_the_path(tmp_path: Path) -> None:
     content = bytearray(written(ENTRIES))
     # The number that begins data of Zstandard.
@@ -161,7 +186,7 @@ def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
 
 def test_the_place_of_a_reload_is_among_events_reads_and_outputs(tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
-    path.write_bytes(written([*ENTRIES[:-1], *ENTRIES[:-1]]))
+    path.write_bytes(written([*ENTRIES[:-1], *ENTRIES[:-1]], finished=False))
     recording = read_recording(path)
     assert [(each.events, each.outputs) for each in recording.reloads] == [(2, 0), (2, 0), (4, 1), (4, 1)]
     assert [each.changed for each in recording.reloads] == [("pipeline.py",), (), (), ()]
@@ -172,7 +197,8 @@ def test_the_place_of_a_reload_is_among_events_reads_and_outputs(tmp_path: Path)
 
 def test_a_model_that_was_loaded_for_code_that_failed_is_not_loaded_in_a_replay(tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
-    path.write_bytes(written([ReloadEntry(2, "loaded", False, ""), ReloadEntry(2, "reverted", False, "")]))
+    entries: list[Entry] = [ReloadEntry(2, "loaded", False, ""), ReloadEntry(2, "reverted", False, "")]
+    path.write_bytes(written(entries, finished=False))
     assert [each.entry.kind for each in read_recording(path).reloads] == ["applied", "reverted"]
 
 
