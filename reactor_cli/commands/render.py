@@ -137,7 +137,7 @@ def _render(
     for where in script.after_time(seconds):
         console.warn(f"{where}: it has no effect, because the clip ends at {seconds:g} s")
     tracks = [ClipTrack(track.name, track.sample_rate) for track in contract.tracks if track.direction == "out"]
-    clip = open_clip(out, tracks)
+    clip = open_clip(out, tracks, inputs=[file.path for file in script.media])
     # This command prints a failure as its error.
     for name in ("host", "dispatch"):
         logging.getLogger(f"reactor_runtime.engine.{name}").setLevel(logging.CRITICAL)

@@ -133,6 +133,8 @@ def replay_in_project(
             hint="`reactor run --record DIR --record-video` records frames too",
         )
     if diff is not None:
+        if diff.suffix.lower() != ".html":
+            raise UsageError(f"{diff} does not end in .html", hint="--diff writes a page with the differences there")
         check_output_file(diff)
     checked = manifest.load(project)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):

@@ -17,12 +17,12 @@ ANIMATED_IMAGES = (".gif", ".webp")
 OTHERS = (".apng", ".avi", ".flv", ".jpeg", ".jpg", ".m4v", ".mov", ".mpg", ".ogv", ".png", ".ts", ".wav", ".webm")
 
 
-def open_clip(path: Path, tracks: Sequence[ClipTrack]) -> Clip:
+def open_clip(path: Path, tracks: Sequence[ClipTrack], *, inputs: Sequence[Path] = ()) -> Clip:
     """Return the clip for a path: `.mp4`, `.mkv` without loss, `.gif`, `.webp`, or a folder of PNG and WAV files.
 
     A file has one video track and all sound, if it can have sound. With several video tracks there is a file for each:
     `clip.mp4` for the first, `clip-depth.mp4` for the track `depth`. Raises UsageError for a path that can't be written
-    and without PyAV.
+    or is one of the `inputs`, which are read meanwhile, and without PyAV.
     """
     suffix = path.suffix.lower()
     if suffix in OTHERS:
@@ -40,6 +40,7 @@ def open_clip(path: Path, tracks: Sequence[ClipTrack]) -> Clip:
     if suffix in ANIMATED_IMAGES and not videos:
         raise UsageError(f"{path}: there are no frames, only sound", hint="use .mp4, .mkv or a folder")
     paths = [path, *(path.with_stem(f"{path.stem}-{track.name}") for track in videos[1:])]
+    _refuse_inputs(paths, inputs)
     if not videos:
         return _open_file(path, None, sounds)
     files = [_open_file(each, video, sounds) for each, video in zip(paths, videos, strict=True)]
@@ -59,6 +60,12 @@ def _check_place(path: Path, *, is_file: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} can't be made: {error.strerror}") from None
+
+
+def _refuse_inputs(paths: Sequence[Path], inputs: Sequence[Path]) -> None:
+    for path in paths:
+        if path.exists() and any(path.samefile(each) for each in inputs):
+            raise UsageError(f"{path} would replace an input of the same name", hint="choose another name with --out")
 
 
 def _open_file(path: Path, video: ClipTrack | None, sounds: Sequence[ClipTrack]) -> Clip:

@@ -15,6 +15,7 @@ from reactor_cli.render_progress import RenderProgress
 from tests.cli.command import environment, reactor
 from tests.cli.terminal import terminal
 from tests.clips.reading import codecs_of, duration_s, frames_of
+from tests.clips.test_reading import video
 from tests.docs.snippets import snippets
 from tests.timeouts import TIMEOUT_S
 
@@ -111,6 +112,36 @@ def test_entries_without_an_effect_are_warnings(project: Path) -> None:
     assert outcome.code == 0
     assert "inputs.yaml:1:19: it has no effect, because the clip ends at 1 s" in outcome.err
     assert re.search(r"inputs.yaml:2:24: it had no effect, because the clip has \d+ steps", outcome.err)
+
+
+CAMERA = """
+from reactor_runtime import Input, InputState, Output, ReactorPipeline, Video
+
+class MyInput(Input):
+    camera: Video
+
+class MyOutput(Output):
+    main_video: Video
+
+class MyModel(ReactorPipeline):
+    state: InputState
+    input: MyInput
+
+    async def inference(self):
+        while True:
+            [frame] = await self.input.camera.read()
+            yield MyOutput(main_video=frame)
+"""
+
+
+def test_the_video_of_a_camera_is_not_replaced(project: Path) -> None:
+    (project / "pipeline.py").write_text(CAMERA)
+    camera = video(project / "clip.mp4", frames=3).read_bytes()
+    (project / "inputs.yaml").write_text("- camera: clip.mp4\n")
+    outcome = reactor("render", "--script", "inputs.yaml", cwd=project)
+    assert (outcome.code, outcome.err.splitlines()[0]) == (2, "error: clip.mp4 would replace an input of the same name")
+    assert (project / "clip.mp4").read_bytes() == camera
+    assert reactor("render", "--script", "inputs.yaml", "--out", "new.mp4", "--seconds", "1", cwd=project).code == 0
 
 
 @contextmanager

@@ -101,8 +101,9 @@ def test_changed_code_is_reported_with_the_first_frame_and_the_worst(project: Pa
         ),
         (["hashes.mcap", "--serve", "--out", "clip.mp4"], "error: --out and --serve exclude each other"),
         (["hashes.mcap", "--port", "9000"], "error: --port needs --serve"),
+        (["hashes.mcap", "--diff", "frames.mcap"], "error: frames.mcap does not end in .html"),
     ],
-    ids=["other file", "tolerance without frames", "clip and page", "port without page"],
+    ids=["other file", "tolerance without frames", "clip and page", "port without page", "two recordings"],
 )
 def test_what_can_not_be_replayed_is_a_usage_error(original: Path, arguments: list[str], error: str) -> None:
     outcome = replayed(original, *arguments)

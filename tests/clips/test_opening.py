@@ -253,6 +253,14 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_first_frame(
         open_clip(tmp_path / name, [VIDEO])
 
 
+@pytest.mark.parametrize("name", ["clip.mkv", "clip-depth.mkv"])
+def test_a_clip_does_not_replace_a_file_that_is_read_for_it(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("a camera")
+    (tmp_path / "link.mkv").symlink_to(tmp_path / name)
+    with pytest.raises(UsageError, match=f"{name} would replace an input"):
+        open_clip(tmp_path / "clip.mkv", [VIDEO, ClipTrack("depth")], inputs=[tmp_path / "link.mkv"])
+
+
 def test_a_model_without_video_makes_no_image(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there are no frames, only sound \(use .mp4, .mkv or a folder"):
         open_clip(tmp_path / "clip.gif", [SOUND])
