@@ -150,4 +150,4 @@ def test_on_its_side_the_figures_come_after_the_controls(phone: Page, server: Fa
     assert figures["y"] > controls["y"] + controls["height"]
     assert phone.evaluate("document.documentElement.scrollHeight <= innerHeight")
     phone.get_by_role("button", name="Trace").tap()
-    expect(phone.get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
+    expect(phone.get_by_role("dialog").get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)

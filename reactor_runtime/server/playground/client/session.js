@@ -191,15 +191,15 @@ export class Session extends EventTarget {
   }
 
   here() {
-    this.#connection.notify("reactor.here");
+    this.notify("reactor.here");
   }
 
   reload() {
-    this.#connection.notify("reactor.reload");
+    this.notify("reactor.reload");
   }
 
   keep() {
-    this.#connection.notify("reactor.keep");
+    this.notify("reactor.keep");
   }
 
   reconnect() {
@@ -329,9 +329,6 @@ export class Session extends EventTarget {
     const hidden = Boolean(this.#page?.hidden) && this.#outputs.onScreenOnly;
     const audible = this.speaker.on && this.speaker.tracks.length > 0;
     const paused = this.#view.paused || hidden;
-    this.#connection.notify(
-      "reactor.view",
-      hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused },
-    );
+    this.notify("reactor.view", hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused });
   }
 }
