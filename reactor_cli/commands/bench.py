@@ -92,7 +92,7 @@ def bench(
     from reactor_cli.bench.measure import ServerFailed
 
     context.ensure_object(console.Settings).verbose = verbose
-    _check_options(compare, compare_git, seconds, plot)
+    _check_options(overrides, compare, compare_git, seconds, plot)
     measuring = _Measuring(seconds, patience)
     # The server has to end with this command, as it does after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -106,9 +106,19 @@ def bench(
     return 0
 
 
-def _check_options(compare: tuple[str, str] | None, compare_git: str | None, seconds: float, plot: Path | None) -> None:
+def _check_options(
+    overrides: list[str] | None,
+    compare: tuple[str, str] | None,
+    compare_git: str | None,
+    seconds: float,
+    plot: Path | None,
+) -> None:
     from reactor_cli.bench.plot import check_plot
+    from reactor_runtime import config
 
+    # The server would refuse the second one only after the first was measured.
+    for value in compare or ():
+        config.override({}, [*(overrides or ()), value])
     if compare is not None and compare_git is not None:
         raise UsageError("--compare and --compare-git both name what is compared", hint="leave out one of them")
     if not seconds:

@@ -186,6 +186,13 @@ def test_a_wrong_class_is_reported_before_anything_is_served(tmp_path: Path) -> 
     assert "measuring" not in done.err
 
 
+def test_a_comparison_with_a_wrong_value_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    done = reactor("bench", "--compare", "a=1", "b", cwd=project(tmp_path, MODEL))
+
+    assert done.code == 2
+    assert done.err.startswith('error: --set b: there is no "="')
+
+
 def test_two_kinds_of_comparison_exclude_each_other(tmp_path: Path) -> None:
     done = reactor("bench", "--compare", "a=1", "a=2", "--compare-git", "HEAD", cwd=project(tmp_path, MODEL))
 

@@ -103,7 +103,9 @@ def test_a_revision_is_checked_out_and_removed(tmp_path: Path) -> None:
     project = tmp_path / "models" / "mine"
     project.mkdir(parents=True)
     git(tmp_path, "init", "-q")
+    git(tmp_path, "commit", "--allow-empty", "-qm", "nothing")
     (project / "pipeline.py").write_text("old")
+    (project / "reactor.yaml").write_text("model: pipeline:MyModel\n")
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "first")
     (project / "pipeline.py").write_text("new")
@@ -117,11 +119,12 @@ def test_a_revision_is_checked_out_and_removed(tmp_path: Path) -> None:
         ["git", "-C", str(tmp_path), "worktree", "list"], capture_output=True, text=True, check=True
     )
     assert len(listed.stdout.splitlines()) == 1
-    with (
-        pytest.raises(UsageError, match="git rev-parse failed: fatal: Needed a single revision"),
-        checked_out(project, "no-such"),
+    for revision, why in (
+        ("no-such", r'the repository of .*mine has no revision "no-such"'),
+        ("HEAD~1", r'mine has no reactor.yaml in "HEAD~1"'),
     ):
-        pass
+        with pytest.raises(UsageError, match=why), checked_out(project, revision):
+            pass
 
 
 @pytest.mark.process
