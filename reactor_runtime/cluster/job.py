@@ -7,6 +7,7 @@ line of JSON on its standard output: `WorkerListening`, and `WorkerFailed` if it
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -79,7 +80,8 @@ class WorkerJob:
         values = json.loads(text)
         if (at_front := values.get("version", "")) != version():
             raise ValueError(
-                f"the worker's node has Reactor {version()}, and the front {at_front or 'another version'}: "
+                f"the node {socket.gethostname()} has Reactor {version()}, and the front "
+                f"{at_front or 'another version'}: "
                 "install the same version on all machines"
             )
         return cls(**{**values, "ports": tuple(values["ports"])})

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -28,5 +29,8 @@ def test_a_job_is_read_as_written(job: WorkerJob) -> None:
 def test_a_job_of_another_version_names_both(job: WorkerJob, at_front: dict[str, object], named: str) -> None:
     fields = json.loads(job.to_json())
     del fields["version"]
-    with pytest.raises(ValueError, match=f"has Reactor {version()}, and the front {named}: install the same"):
+    with pytest.raises(
+        ValueError,
+        match=f"the node {socket.gethostname()} has Reactor {version()}, and the front {named}: install the same",
+    ):
         WorkerJob.from_json(json.dumps({**fields, **at_front}))

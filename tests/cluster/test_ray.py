@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,19 @@ class MyModel(ReactorPipeline):
 
     def inference(self):
         self.state.pid = os.getpid()
+        while True:
+            yield gray(100)
+"""
+FROM_FILE = """
+class MyState(InputState):
+    file: str = ""
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+
+    def inference(self):
+        self.state.file = __file__
         while True:
             yield gray(100)
 """
@@ -193,6 +207,37 @@ def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path) -
         assert not any(alive(pid) for pid in chain[: chain.index(driver) + 1]), server.log
         assert "Traceback" not in server.log
         assert "warn" not in server.log
+
+
+def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, nodes: Nodes) -> None:
+    project = write_project(tmp_path / "project", FROM_FILE)
+    with started(project, *WORKERS, "--ray-address", nodes.address, "--project-on-nodes") as server:
+        server.wait_for("ready 1 of 2")
+        with connect(f"http://127.0.0.1:{server.port}") as session:
+            while session.state["file"] != str(project / "pipeline.py"):
+                session.frame()
+        server.stop()
+
+
+def test_a_worker_without_a_free_port_ends_the_front_with_the_name_of_its_node(project: Path, nodes: Nodes) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as used:
+        port = used.getsockname()[1]
+        done = reactor(
+            "run",
+            str(project),
+            *WORKERS,
+            "--ray-address",
+            nodes.address,
+            "--port",
+            "0",
+            "--worker-ports",
+            f"{port}-{port}",
+        )
+    assert done.returncode == 4
+    assert (
+        f"the last one: on {socket.gethostname()}: none of --worker-ports {port}-{port} can be used, the last one: "
+        f"port {port} on 0.0.0.0 is in use\n"
+    ) in done.stderr
 
 
 def test_an_address_without_ray_is_an_error(project: Path) -> None:

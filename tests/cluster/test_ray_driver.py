@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from ray.exceptions import AuthenticationError
+from ray.exceptions import AuthenticationError, RuntimeEnvSetupError
 
 from reactor_runtime.cluster.placement.driver_messages import DriverJob
 from reactor_runtime.cluster.placement.ray_driver import INSTALLING, TOKEN_HINT, why_not_connected, why_pending
@@ -44,3 +44,17 @@ def test_a_missing_token_is_told_from_other_errors(
 ) -> None:
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0")
     assert (why_not_connected(job(), error).hint == TOKEN_HINT) is needs_token
+
+
+def test_another_version_of_ray_or_python_is_named() -> None:
+    text = "The cluster was started with:\n    Ray: 2.60.0\nThis process was started with:\n    Ray: 2.59.0\n"
+    failed = why_not_connected(job(), RuntimeError(f"Version mismatch: {text}"))
+    assert failed.error.endswith("was started with: Ray: 2.60.0 This process was started with: Ray: 2.59.0")
+    assert failed.hint == "install the versions of the cluster here"
+
+
+def test_a_project_that_ray_does_not_copy_is_not_an_error_of_a_node() -> None:
+    text = "Failed to upload working_dir /project: Package size (540.02MiB) exceeds the maximum size of 512.00MiB."
+    failed = why_not_connected(job(), RuntimeEnvSetupError(text))
+    assert failed.error == f"Ray at auto can't be used: {text}"
+    assert "--project-on-nodes" in failed.hint

@@ -237,7 +237,8 @@ class WorkerFleet:
         if worker.slot in self.admission.slots:
             self.admission.slots.remove(worker.slot)
             if not self._stopping:
-                logger.warning("worker gone worker=%s node=%s: %s", id, worker.node, reason)
+                node = f" node={worker.node}" if worker.node else ""
+                logger.warning("worker gone worker=%s%s: %s", id, node, reason)
         self._starts.forget(id)
         worker.lose(reason)
 

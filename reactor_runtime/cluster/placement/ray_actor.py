@@ -83,7 +83,9 @@ class WorkerActor:
                     sys.stdout.flush()
         code = await process.wait()
         process.stdin.close()
-        return reason or f"its process {describe_exit(code)}"
+        reason = reason or f"its process {describe_exit(code)}"
+        # The front learns the node of a worker that listens from its place.
+        return reason if self._listening.is_set() else f"on {socket.gethostname()}: {reason}"
 
     def _place(self) -> tuple[str, str, str, str]:
         host = self._job.host if is_loopback(self._job.host) else _node_address()

@@ -58,6 +58,7 @@ INSTALLING = "Ray installs the packages of --requirements on its node"
 FROM_PIP = "ERROR: "
 # Older versions of Ray have no exception of their own for it.
 ABOUT_TOKEN = re.compile(r"\b(?:unauthenticated|authentication|token)\b", re.IGNORECASE)
+OTHER_VERSION = "Version mismatch"
 NODE = re.compile(r"\[Node ([^\]\s]+)\]")
 
 
@@ -280,9 +281,11 @@ def _cause(error: BaseException) -> str:
 
 def _why_not_installed(lines: list[str]) -> str:
     """Return what pip, or else Ray, has written last about the environment of a worker."""
-    node = next((found[1] for line in lines if (found := NODE.match(line))), "a node")
     errors = [line.removeprefix(FROM_PIP) for line in lines if line.startswith(FROM_PIP)]
-    return f"Ray can't install what the worker needs on {node}: {(errors or lines)[-1]}"
+    reason = (errors or lines)[-1]
+    node = next((found[1] for line in lines if (found := NODE.match(line))), "")
+    # The project is uploaded from here.
+    return f"Ray can't install what the worker needs on {node}: {reason}" if node else reason
 
 
 def _connect(job: DriverJob) -> None:
@@ -342,6 +345,8 @@ def why_not_connected(job: DriverJob, error: BaseException) -> DriverFailed:
         return DriverFailed(f"Ray can't be imported: {error}", "pip install 'reactor-live[ray]'")
     if type(error).__name__ == "AuthenticationError" or ABOUT_TOKEN.search(str(error)):
         hint = TOKEN_HINT
+    elif text.startswith(OTHER_VERSION):
+        text, hint = " ".join(str(error).split()), "install the versions of the cluster here"
     elif "size" in text and "exceeds" in text.lower():
         hint = "--project-on-nodes uses a copy of the project that is on the nodes already"
     elif job.address:

@@ -87,9 +87,10 @@ def _serve(job: WorkerJob) -> None:
             with manifest.pointing_at(options.manifest):
                 serve(options, _Operator(options.access.certificate), partial(_service, job))
             return
-        except BindError:
+        except BindError as error:
             if port == last:
-                raise
+                ports = f"none of --worker-ports {first}-{last} can be used, the last one: " if last else ""
+                raise BindError(f"{ports}{error.message}") from error
 
 
 def _service(
