@@ -37,6 +37,10 @@ class MessageCodec(Generic[T]):
             if name not in self._adapters:
                 raise BadMessage(f"unexpected message {name!r}")
             message: T = self._adapters[name].validate_python(fields)
-        except (ValueError, KeyError, AttributeError, TypeError, ValidationError) as error:
+        except ValidationError as error:
+            # Its own text has the values, which may be secrets.
+            why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            raise BadMessage(f"a message can't be decoded: {name}: {why}") from None
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise BadMessage(f"a message can't be decoded: {error}") from None
         return message

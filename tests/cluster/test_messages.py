@@ -67,6 +67,13 @@ def test_another_text_is_refused(text: str) -> None:
         FROM_WORKER.decode(text)
 
 
+def test_the_error_of_a_message_names_the_field_and_no_value() -> None:
+    text = FROM_WORKER.encode(STATUS).replace('"phase":"running"', '"phase":7')
+    with pytest.raises(BadMessage, match=r"status: session\.phase: .*string") as error:
+        FROM_WORKER.decode(text)
+    assert "secret" not in str(error.value)
+
+
 def test_a_worker_can_give_the_front_no_order() -> None:
     with pytest.raises(BadMessage, match="unexpected"):
         FROM_WORKER.decode(TO_WORKER.encode(Stop()))
