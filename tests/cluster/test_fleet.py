@@ -118,3 +118,23 @@ async def test_a_session_that_is_lost_while_its_client_resumes_is_claimed_with_t
         simulation.arrive(f"with {returning.client}", returning=returning.ticket.text)
     assert simulation.waiting == ["with a2", "b", "with a"]
     await simulation.end()
+
+
+async def test_a_client_that_comes_back_right_after_a_resume_is_not_kept_waiting_by_its_former_session() -> None:
+    assigned: list[Assignment] = []
+    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)
+    await simulation.run_until(simulation.clock.now() + 2.0)
+    simulation.arrive("a")
+    (worker,) = simulation.workers.values()
+    assert worker.begin(assigned[-1].ticket.text)
+    assert worker.session is not None
+    worker.session = replace(worker.session, resume="secret")
+    worker.report()
+    await simulation.run_until(simulation.clock.now())
+    simulation.arrive("a2", resume="secret")
+    # The worker has admitted the resume, which its next status will report.
+    worker.session = replace(worker.session, ticket=assigned[-1].ticket.id)
+    simulation.arrive("a3", returning=assigned[-1].ticket.text)
+    await simulation.run_until(simulation.clock.now())
+    assert [assignment.client for assignment in assigned] == ["a", "a2", "a3"]
+    await simulation.end()

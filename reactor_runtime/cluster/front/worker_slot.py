@@ -401,17 +401,17 @@ class WorkerSlot:
         if over is not None:
             self._end_session(over)
         session = self.session
-        if session is not None and session.is_released and status.released != session.ticket:
-            # The order was lost with a connection, or is on its way.
+        if session is None:
+            return
+        if report is not None and (session.is_reported or session.ticket == report.ticket):
+            session.update(report)
+        elif report is not None and not session.is_released:
+            self._lose_session(session, "another client has the worker")
+            return
+        if session.is_released and status.released != session.ticket:
+            # The order was lost with a connection, is on its way, or named the ticket before a resume.
             session.release()
-        if session is None or report is None:
-            return
-        if not session.is_reported and session.ticket != report.ticket:
-            if not session.is_released:
-                self._lose_session(session, "another client has the worker")
-            return
-        session.update(report)
-        if self.has_started and not had_started:
+        if report is not None and self.has_started and not had_started:
             session.started_at = session.started_at or self._settings.clock.now() - report.running_s
             self.subscribers.send_waiting()
             self._callbacks.on_session_visible(self)
