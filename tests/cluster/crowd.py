@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from dataclasses import dataclass, field
 
 from reactor_runtime.cluster.front.scaling import Scaling
+from reactor_runtime.server.workers.engine import EnginePhase
 from tests.cluster.simulation import Assignment, Simulation
 
 # From the redirect until the worker has the client, and from the failure of a machine until its clients are back.
 REDIRECT_S = 0.03
 RETURN_S = (0.1, 1.0)
 LOAD_S = 20.0
+MOST_IDLE_S = 0.1
 
 
 @dataclass
@@ -26,7 +29,8 @@ class Figures:
 class Crowd:
     """Fill a front to a share of its slots, and let `arrivals_per_s` clients come while a machine fails now and then.
 
-    Sessions last so long that this share stays in use.
+    Sessions last so long that this share stays in use. Checks that clients get workers in their order, those that have
+    lost theirs first, and that no worker is idle for more than 100 ms while a client waits.
     """
 
     def __init__(self, *, nodes: int, slots: int, share: float, arrivals_per_s: float, failure_every_s: float) -> None:
@@ -37,6 +41,8 @@ class Crowd:
         self._first = int(nodes * slots * share)
         self._session_s = nodes * slots * share / arrivals_per_s
         self._came: dict[str, float] = {}
+        self._returned: deque[str] = deque()
+        self._arrived: deque[str] = deque()
         self._served: dict[str, Assignment] = {}
         total = nodes * slots
         self.simulation = Simulation(
@@ -58,6 +64,7 @@ class Crowd:
         self.figures = Figures()
         simulation.at(simulation.clock.now(), lambda: self._arrive(0))
         simulation.at(simulation.clock.now() + self._failure_every_s, self._fail)
+        self._check_idle()
         await simulation.run_until(simulation.clock.now() + seconds)
         await simulation.end()
         return self.figures
@@ -69,11 +76,13 @@ class Crowd:
 
     def _come(self, name: str, returning: str = "") -> None:
         self._came[name] = self.simulation.clock.now()
+        (self._returned if returning else self._arrived).append(name)
         began = time.thread_time()
         self.simulation.arrive(name, returning=returning)
         self.figures.admission_s.append(time.thread_time() - began)
 
     def _assigned(self, assignment: Assignment) -> None:
+        assert assignment.client == (self._returned or self._arrived).popleft()
         came, now = self._came.pop(assignment.client), self.simulation.clock.now()
         self.figures.waited_s.append(now - came)
         self.simulation.at(now + REDIRECT_S, lambda: self._go(assignment))
@@ -88,6 +97,15 @@ class Crowd:
         self._served[worker.id] = assignment
         lasts_s = self._random.expovariate(1 / self._session_s)
         self.simulation.at(self.simulation.clock.now() + lasts_s, lambda: self._end(assignment))
+
+    def _check_idle(self) -> None:
+        """Check the workers now and then every 100 ms."""
+        now = self.simulation.clock.now()
+        if self._came and min(self._came.values()) <= now - MOST_IDLE_S:
+            for slot in self.simulation.fleet.admission.slots:
+                is_idle = slot.session is None and slot.engine.phase is EnginePhase.READY
+                assert not is_idle or slot.idle_since > now - MOST_IDLE_S, f"{slot.worker} is idle"
+        self.simulation.at(now + MOST_IDLE_S, self._check_idle)
 
     def _end(self, assignment: Assignment) -> None:
         if self._served.pop(assignment.worker, None) is not None:

@@ -270,3 +270,10 @@ async def test_a_free_worker_is_assigned_at_once_while_machines_fail() -> None:
     figures = await crowd.run(60.0)
     assert len(figures.waited_s) > 500
     assert max(figures.waited_s) == 0.0
+
+
+async def test_clients_are_served_in_their_order_by_workers_that_are_never_idle_above_capacity() -> None:
+    crowd = Crowd(nodes=20, slots=8, share=1.02, arrivals_per_s=10.0, failure_every_s=15.0)
+    figures = await crowd.run(60.0)
+    assert len(figures.waited_s) > 300
+    assert max(figures.waited_s) > 1.0
