@@ -95,6 +95,22 @@ async def test_a_worker_that_accepts_and_breaks_again_at_once_is_not_tried_forev
             assert connections == 1
 
 
+async def test_a_client_whose_worker_begins_to_stop_when_it_comes_gets_another_session(project: Path) -> None:
+    async with running_front(project) as front:
+        (slot,) = front.slots
+        address = slot._access.address
+
+        async def refuse(connection: ServerConnection) -> None:
+            slot._access.address = address
+            await connection.close(1001, "the server is stopping")
+
+        async with worker(refuse) as url:
+            slot._access.address = url.removesuffix("/ws").replace("ws", "http", 1)
+            async with client(front.url) as controller:
+                await controller.data("reactor.session", phase="lost")
+                await controller.data("reactor.session", phase="started")
+
+
 async def test_a_client_whose_connection_to_the_worker_breaks_without_a_grace_period_has_another_session(
     project: Path,
 ) -> None:

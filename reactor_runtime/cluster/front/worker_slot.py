@@ -420,7 +420,8 @@ class WorkerSlot:
     def _relay_ended(self, session: WorkerSession, end: RelayEnd) -> None:
         controller = session.controller
         assert controller is not None, "a relay is for a controller"
-        if end.failure is None or self.session is not session:
+        is_refused = end.code is CloseCode.SERVER_STOPPING and not session.is_reported and controller.closing is None
+        if self.session is not session or (end.failure is None and not is_refused):
             session.disconnect()
             controller.close(end.code, end.reason)
             if not session.is_reported:
