@@ -24,7 +24,7 @@ from reactor_cli.common_options import (
 )
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
-from reactor_cli.render_progress import RenderProgress
+from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _render(
     # This command prints a failure as its error.
     for name in ("host", "dispatch"):
         logging.getLogger(f"reactor_runtime.engine.{name}").setLevel(logging.CRITICAL)
-    with RenderProgress(seconds) as progress:
+    with RunProgress("rendering", seconds, "s") as progress:
 
         def show(played: Played) -> None:
             progress.update(played.end_s)
@@ -149,7 +149,7 @@ def _render(
                 console.err(render_error(warning, verbose=verbose, label="warning"))
 
         with Renderer.load(contract, config, checked.project, fps=fps) as renderer, interrupts(progress.close) as stop:
-            progress.begin_rendering()
+            progress.begin_work()
             done = render_clip(renderer, script, seconds, clip, on_played=show, is_stopped=stop.is_set)
     for where in script.after_steps(renderer.steps):
         console.warn(f"{where}: it had no effect, because the clip has {renderer.steps} steps")

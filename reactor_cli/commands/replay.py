@@ -18,6 +18,7 @@ from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_options import Host, OpenPage, Port, RunOptions, Token
+from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 # Of the output, if the class declares no rate.
 DEFAULT_FPS = 30.0
 MOST_DIFFERENCES = 5
+# Reading a file of this size may take a second.
+LARGE_BYTES = 4_000_000
 
 OnOutput = Callable[[int, "Pieces"], object]
 
@@ -106,10 +109,13 @@ def open_recording(path: Path) -> SessionRecording:
     """Read a recording; warn if it lacks the end of its session."""
     from reactor_runtime.recording.file import read_recording
 
+    name = console.printable(str(path))
+    if path.is_file() and (size_bytes := path.stat().st_size) >= LARGE_BYTES:
+        console.err(f"reading {name}, {console.size_text(size_bytes)}")
     recording = read_recording(path)
     if not recording.complete:
         console.warn(
-            f"{path} lacks the end of its session, because recording goes on, its process was killed, or the disk was "
+            f"{name} lacks the end of its session, because recording goes on, its process was killed, or the disk was "
             f"full: only its first {recording.steps} steps are replayed"
         )
     return recording
@@ -177,7 +183,7 @@ def _replay(
     with (
         contextlib.ExitStack() as until_written,
         _clip(out, rates, contract.fps or DEFAULT_FPS) as write,
-        _progress(recording.steps) as (on_step, close_progress),
+        RunProgress("replaying", recording.steps, "steps") as progress,
         author_errors(contract, checked.project) as begin,
     ):
         stop = threading.Event()
@@ -185,7 +191,8 @@ def _replay(
         def on_loaded() -> None:
             nonlocal stop
             begin()
-            stop = until_written.enter_context(interrupts(close_progress))
+            progress.begin_work()
+            stop = until_written.enter_context(interrupts(progress.close))
 
         def on_output(step: int, pieces: Pieces) -> None:
             write(step, pieces)
@@ -199,7 +206,7 @@ def _replay(
             project=checked.project,
             on_loaded=on_loaded,
             on_output=on_output,
-            on_step=on_step,
+            on_step=progress.update,
             is_stopped=lambda: stop.is_set(),
         )
     if stop.is_set():
@@ -238,18 +245,6 @@ def _clip(out: Path | None, sample_rates: dict[str, int | None], fps: float) -> 
     finally:
         for written in clip.close(max(ends_s.values(), default=0.0)):
             console.err(f"written: {written}")
-
-
-@contextlib.contextmanager
-def _progress(steps: int) -> Iterator[tuple[Callable[[int], None], Callable[[], None]]]:
-    """Show a bar on a terminal; yield the function that moves it, and the one that ends it."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("replaying"), BarColumn(), MofNCompleteColumn(), TextColumn("left"), TimeRemainingColumn()
-    with Progress(*columns, transient=True, console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        task = bar.add_task("", total=steps)
-        yield lambda step: bar.update(task, completed=step), bar.stop
 
 
 def _changed_files(recording: SessionRecording, project: Path) -> list[str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from reactor_cli.render_progress import RenderProgress
 from tests.cli.command import environment, reactor
 from tests.cli.terminal import terminal
 from tests.clips.reading import codecs_of, duration_s, frames_of
@@ -206,13 +205,3 @@ def test_a_terminal_shows_a_bar_with_the_time_left(project: Path) -> None:
         screen.wait_for("left")
         screen.wait_for("20 frames")
         assert screen.ended() == 0
-
-
-def test_the_line_of_the_progress_has_the_time_left() -> None:
-    progress = RenderProgress(10.0)
-    now = time.monotonic()
-    assert progress.line(now + 7.3).startswith("loading … 7 s")
-    progress.begin_rendering()
-    assert progress.line(now) == "rendering … 0.0 of 10 s"
-    progress.update(2.5)
-    assert progress.line(now + 5.0) == "rendering … 2.5 of 10 s, 15 s left"

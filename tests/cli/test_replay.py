@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.recording.file import read_recording
+from reactor_cli.commands.replay import LARGE_BYTES
+from reactor_runtime.recording.entries import EndEntry, UploadEntry
+from reactor_runtime.recording.file import RecordingWriter, read_recording
 from tests.cli.command import Outcome, environment, python, reactor
+from tests.cli.terminal import terminal
 from tests.cli.test_render import wait_for
 from tests.clips.reading import frames_of
 from tests.server.running import scaffolded
@@ -146,6 +149,29 @@ def test_an_exception_of_the_model_has_its_line(project: Path) -> None:
     change(project, "    def load(self", "    def unused(self")
     change(project, "    def inference", "    def load(self, config):\n        1 / 0\n\n    def inference")
     assert replayed(project, "hashes.mcap").code == 4
+
+
+@pytest.mark.process
+def test_a_terminal_shows_that_the_model_loads_and_how_much_is_replayed(project: Path) -> None:
+    change(project, "import numpy as np", "import pathlib\nimport time\n\nimport numpy as np")
+    wait = "            while not pathlib.Path('go').exists():\n                time.sleep(0.01)\n"
+    change(project, "            yield", f"{wait}            yield")
+    with terminal("replay", "hashes.mcap", cwd=project) as screen:
+        screen.wait_for("loading")
+        screen.wait_for("replaying")
+        screen.wait_for("left")
+        (project / "go").touch()
+        screen.wait_for("frames and pieces of sound")
+        assert screen.ended() == 0
+
+
+@pytest.mark.process
+def test_a_large_recording_is_named_while_it_is_read(project: Path) -> None:
+    with (project / "large.mcap").open("wb") as file:
+        writer = RecordingWriter(file, read_recording(project / "hashes.mcap").header)
+        writer.write(UploadEntry("u-1", "film", "video/mp4", bytes(LARGE_BYTES)), 0)
+        writer.write(EndEntry(0), 0)
+    assert replayed(project, "large.mcap").err.startswith("reading large.mcap, 4 MB\n")
 
 
 @pytest.mark.process

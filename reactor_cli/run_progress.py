@@ -1,4 +1,4 @@
-"""The progress of `reactor render` on stderr: a bar on a terminal, elsewhere a line every five seconds."""
+"""The progress of `render` and `replay` on stderr: a bar on a terminal, elsewhere a line every five seconds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 LINE_S = 5.0
 
 
-class RenderProgress:
-    """Show how long the model loads, then how much of a clip of `seconds` is rendered, and the time left."""
+class RunProgress:
+    """Show how long the model loads, then how much of its `total` work is done, and the time left.
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._end_s = 0.0
+    `work` is the name of the work, such as "rendering"; `unit` that of its amounts.
+    """
+
+    def __init__(self, work: str, total: float, unit: str) -> None:
+        self._work = work
+        self._total = total
+        self._unit = unit
+        self._done = 0.0
         self._began = time.monotonic()
-        self._rendering_since: float | None = None
+        self._working_since: float | None = None
         self._bar: Progress | None = None
         self._over = threading.Event()
 
@@ -47,17 +52,17 @@ class RenderProgress:
         if self._bar is not None:
             self._bar.stop()
 
-    def begin_rendering(self) -> None:
-        """Show from now on how much is rendered: the model is loaded."""
-        self._rendering_since = time.monotonic()
+    def begin_work(self) -> None:
+        """Show from now on how much is done: the model is loaded."""
+        self._working_since = time.monotonic()
         if self._bar is not None:
-            self._bar.reset(self._task, total=self._seconds, description="rendering")
+            self._bar.reset(self._task, total=self._total, description=self._work)
 
-    def update(self, end_s: float) -> None:
-        """Show that the clip is rendered up to `end_s`."""
-        self._end_s = end_s
+    def update(self, done: float) -> None:
+        """Show that this much of the total is done; any thread."""
+        self._done = done
         if self._bar is not None:
-            self._bar.update(self._task, completed=end_s)
+            self._bar.update(self._task, completed=done)
 
     def _print_lines(self) -> None:
         while not self._over.wait(LINE_S):
@@ -65,12 +70,13 @@ class RenderProgress:
 
     def line(self, now: float) -> str:
         """Return the progress at the time `now` as a line."""
-        if self._rendering_since is None:
+        if self._working_since is None:
             return f"loading … {now - self._began:.0f} s"
-        line = f"rendering … {self._end_s:.1f} of {self._seconds:g} s"
-        if not self._end_s:
+        done, total = (f"{amount:.10g}" for amount in (round(self._done, 1), self._total))
+        line = f"{self._work} … {done} of {total} {self._unit}"
+        if not self._done:
             return line
-        left_s = (now - self._rendering_since) * (self._seconds - self._end_s) / self._end_s
+        left_s = (now - self._working_since) * (self._total - self._done) / self._done
         return f"{line}, {left_s:.0f} s left"
 
 
