@@ -35,6 +35,11 @@ RECORDER = """#!/usr/bin/env bash
 line=$(printf "%q " "${0##*/}" "$@")
 echo "$line"
 """
+# Finds a process, until it is called for the third time.
+TWO_SECONDS = """#!/usr/bin/env bash
+echo >> "$0.calls"
+(($(wc -l < "$0.calls") < 3))
+"""
 # Ends some time after SIGTERM.
 DRAINING_FRONT = """#!/usr/bin/env bash
 trap 'kill "$!"; sleep 0.1; echo drained; exit' TERM
@@ -198,13 +203,30 @@ def recorded(command: list[str], directory: Path) -> list[list[str]]:
     return [shlex.split(line) for line in output.splitlines()]
 
 
-def programs(directory: Path, reactor: str) -> str:
-    """Return a PATH on which ray and srun are recorders, and reactor is a script."""
-    for name, text in {"ray": RECORDER, "srun": RECORDER, "reactor": reactor}.items():
+def programs(directory: Path, reactor: str, **others: str) -> str:
+    """Return a PATH on which ray and srun are recorders, and reactor and others are scripts."""
+    for name, text in {"ray": RECORDER, "srun": RECORDER, "reactor": reactor, **others}.items():
         program = directory / name
         program.write_text(text)
         program.chmod(0o755)
     return f"{directory}:{os.environ['PATH']}"
+
+
+def test_a_pod_of_kuberay_ends_after_the_sessions_of_its_workers(tmp_path: Path) -> None:
+    cluster = next(yaml.safe_load_all(read("kuberay/my-model.yaml")))
+    pod = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+    front = shlex.split(STARTS["kuberay"][-1])
+    drain_timeout_s = int(front[front.index("--drain-timeout") + 1])
+    assert drain_timeout_s < pod["terminationGracePeriodSeconds"]
+
+    path = programs(tmp_path, RECORDER, pkill=RECORDER, pgrep=TWO_SECONDS, sleep=RECORDER)
+    output = run(*pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"], PATH=path)
+    assert [line.split()[:2] for line in output.splitlines()] == [
+        ["ray", "drain-node"],
+        ["pkill", "-TERM"],
+        ["sleep", "1"],
+        ["sleep", "1"],
+    ]
 
 
 def test_a_job_of_slurm_starts_a_node_of_ray_on_each_machine(tmp_path: Path) -> None:
