@@ -17,6 +17,7 @@ from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
 from tests.cluster.front import MODEL, running_front
+from tests.cluster.test_front import socket_of
 from tests.cluster.test_worker_socket import worker
 from tests.server.client import client, controlling, picture
 from tests.server.running import write_project
@@ -199,18 +200,36 @@ async def test_a_client_that_watches_while_it_waits_sends_nothing_to_the_model(p
 
 async def test_a_client_that_may_not_watch_while_it_waits_keeps_its_position(project: Path) -> None:
     async with (
-        running_front(project, max_viewers=0) as front,
+        running_front(project, max_viewers=1) as front,
         controlling(front.url) as first,
-        client(front.url, watch="1") as second,
+        client(front.url, role="viewer", redirect="1") as viewer,
     ):
-        await second.data("reactor.queue", position=1)
-        (slot,) = front.slots
-        async with asyncio.timeout(TIMEOUT_S):
-            while slot.subscribers.clients:  # noqa: ASYNC110  (no event tells it)
-                await asyncio.sleep(0.01)
-        await first.socket.close()
-        await second.data("reactor.session", phase="started")
+        redirect = await viewer.data("reactor.redirect")
+        async with client(socket_of(redirect), ticket=redirect["ticket"]) as watching:
+            await watching.frame()
+            async with client(front.url, watch="1") as second:
+                await second.data("reactor.queue", position=1)
+                (slot,) = front.slots
+                async with asyncio.timeout(TIMEOUT_S):
+                    while slot.subscribers.clients:  # noqa: ASYNC110  (no event tells it)
+                        await asyncio.sleep(0.01)
+                await first.socket.close()
+                await second.data("reactor.session", phase="started")
+                await second.frame()
+
+
+async def test_a_worker_gets_no_more_waiting_clients_than_viewers(project: Path) -> None:
+    async with (
+        running_front(project, max_viewers=1) as front,
+        controlling(front.url),
+        client(front.url, watch="1") as second,
+        client(front.url, watch="1") as third,
+    ):
         await second.frame()
+        await third.data("reactor.queue", position=2)
+        assert len(front.slots[0].subscribers.clients) == 1
+        await second.socket.close()
+        await third.data("reactor.queue", position=1)
 
 
 async def test_viewers_go_on_with_the_next_worker_when_theirs_stops(project: Path) -> None:

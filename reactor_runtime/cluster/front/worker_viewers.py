@@ -52,16 +52,22 @@ class WorkerViewers:
     def clients(self) -> list[Client]:
         return list(self._relays)
 
+    @property
+    def _is_full(self) -> bool:
+        relayed = sum(relay is not None for relay in self._relays.values())
+        return relayed >= self._settings.options.max_viewers
+
     def watch(self, client: Client) -> None:
         """Send a viewer to the worker, relay it, or let it wait for a session to be sent to.
 
         Does nothing while the worker does not serve, as the viewer is assigned again when it does.
         A controller that watches while it waits is relayed: it keeps its connection to the front, and its position,
-        also when the worker has too many viewers.
+        also when the worker has too many viewers. Above that limit it is not relayed, as many attempts at once would
+        use up the connections that the worker accepts from the front.
         """
         self.leave(client)
         contract = self._contract()
-        if contract is None:
+        if contract is None or (client.role is Role.CONTROLLER and self._is_full):
             return
         if not self._access.redirects(client) or client.role is Role.CONTROLLER:
             ticket = self._access.issue(client, Role.VIEWER)
