@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,16 @@ async def test_a_client_that_may_not_watch_while_it_waits_keeps_its_position(pro
                 await first.socket.close()
                 await second.data("reactor.session", phase="started")
                 await second.frame()
+
+
+async def test_a_client_is_closed_after_its_session_though_its_connection_to_the_worker_stays(project: Path) -> None:
+    async with running_front(project) as front, controlling(front.url) as controller:
+        (slot,) = front.slots
+        async with asyncio.timeout(TIMEOUT_S):
+            while slot.status is None or slot.status.session is None:  # noqa: ASYNC110  (no event tells it)
+                await asyncio.sleep(0.01)
+        slot.on_status(replace(slot.status, session=None))
+        assert await controller.closed() == (1000, "the session is over")
 
 
 async def test_a_worker_gets_no_more_waiting_clients_than_viewers(project: Path) -> None:

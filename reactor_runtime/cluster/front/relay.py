@@ -100,6 +100,10 @@ class Relay:
             self._socket.abort()
         self._task.cancel()
 
+    def end(self, code: CloseCode, reason: str) -> None:
+        """End the relay as if the worker had closed it; do nothing if it has ended."""
+        self._end(RelayEnd(code, reason))
+
     def pass_on(self, message: bytes, *, is_text: bool) -> None:
         """Queue a message of the client for the worker; a view is kept for the next worker too."""
         if is_text and not self._client_acknowledges:

@@ -31,6 +31,8 @@ NO_CONTACT = "there is no contact with the worker"
 LOST = "lost"
 FAILURES = ("model_error", "model_died", LOST)
 RELAY_PAUSE_S = 1.0
+# For the worker to close the connection of a relayed controller after its session.
+CLOSING_S = 5.0
 
 
 class WorkerEngine:
@@ -454,5 +456,9 @@ class WorkerSlot:
         session.end()
         if self.session is session:
             self.session = None
-        self.idle_since = self._settings.clock.now()
+        clock = self._settings.clock
+        self.idle_since = clock.now()
+        if (relay := session.relay) is not None:
+            # The connection may be half-open.
+            clock.call_at(clock.now() + CLOSING_S, lambda: relay.end(CloseCode.SESSION_OVER, "the session is over"))
         self._callbacks.on_session_ended(self)
