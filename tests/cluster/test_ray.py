@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +195,15 @@ def test_sessions_continue_without_the_head_of_the_cluster(project: Path, nodes:
             shown(session)
 
 
-def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path) -> None:
+@pytest.fixture
+def ray_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a directory for the files of Ray; a path of pytest is too long for its sockets."""
+    with tempfile.TemporaryDirectory() as directory:
+        monkeypatch.setenv("RAY_TMPDIR", directory)
+        yield Path(directory)
+
+
+def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path, ray_directory: Path) -> None:
     with started(project, *WORKERS) as server:
         server.wait_for("ready 2 of 2")
         with connect(f"http://127.0.0.1:{server.port}") as session:
@@ -202,9 +211,11 @@ def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path) -
             chain = ancestors(int(session.state["pid"]))
         (driver,) = children(server.process.pid)
         assert driver in chain
+        assert list(ray_directory.glob("ray/session_2*"))
         server.process.send_signal(signal.SIGINT)
         assert server.ended() == 0, server.log
         assert not any(alive(pid) for pid in chain[: chain.index(driver) + 1]), server.log
+        assert not list(ray_directory.glob("ray/session_2*"))
         assert "Traceback" not in server.log
         assert "warn" not in server.log
 

@@ -11,6 +11,7 @@ import functools
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -288,8 +289,8 @@ def _why_not_installed(lines: list[str]) -> str:
     return f"Ray can't install what the worker needs on {node}: {reason}" if node else reason
 
 
-def _connect(job: DriverJob) -> None:
-    """Connect to Ray, or start it. Raises what Ray raises."""
+def _connect(job: DriverJob) -> Path | None:
+    """Connect to Ray, or start it; return the directory of one that was started. Raises what Ray raises."""
     import ray
 
     common: dict[str, Any] = {"namespace": job.namespace, "logging_level": "error", "log_to_driver": True}
@@ -297,11 +298,12 @@ def _connect(job: DriverJob) -> None:
     if job.address:
         _probe(job.address)
         ray.init(address=job.address, **common)
-        return
+        return None
     cpus = max(os.cpu_count() or 1, round(job.cpus * job.most + 0.5))
     # With GPUs of this machine Ray counts them itself; without, they are numbers.
     gpus = None if os.path.isdir("/proc/driver/nvidia/gpus") else round(job.gpus * job.most + 0.5)
-    ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **common)
+    started = ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **common)
+    return Path(started.address_info["session_dir"])
 
 
 def _runtime_environment(job: DriverJob) -> dict[str, Any]:
@@ -396,7 +398,7 @@ def main() -> int:
         # Without this, Ray does not send the token that `ray start --head` has made.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
-        _connect(job)
+        directory = _connect(job)
     except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
         send(why_not_connected(job, error))
         return 2
@@ -404,6 +406,9 @@ def main() -> int:
 
     asyncio.run(_serve(job, send))
     ray.shutdown()
+    if directory is not None:
+        # Ray keeps the logs and the sockets of each run.
+        shutil.rmtree(directory, ignore_errors=True)
     return 0
 
 
