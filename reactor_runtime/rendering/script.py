@@ -184,7 +184,9 @@ class _Reader:
             raise UsageError(str(error), where=self._file.place(idx, "data", *inner)) from None
         except (TypeError, ValueError) as error:
             where = self._file.place(idx, "data")
-            raise UsageError(f"{spec.name}: {error}", where=where, hint="put quotes around dates and times") from None
+            # JSON has no .nan and .inf; other types are those of YAML.
+            hint = "put quotes around dates and times" if isinstance(error, TypeError) else "write a finite number"
+            raise UsageError(f"{spec.name}: {error}", where=where, hint=hint) from None
         return data_json
 
     def _with_uploads(self, value: Any, steps: list[str | int], uploads: list[UploadedFile]) -> Any:

@@ -93,7 +93,7 @@ def test_entries_at_the_end_and_later_have_no_effect(tmp_path: Path) -> None:
         ("- event: set_level\n  data:\n    level: 12\n", "3:12", "set_level.level: 12 is above 9", ""),
         ("- event: set_level\n", "1:3", "set_level.level", ""),
         ("- event: set_level\n  data: {level: 2026-01-01}\n", "2:9", "not JSON serializable", "quotes around dates"),
-        ("- event: set_level\n  data: {level: .nan}\n", "2:9", "not JSON compliant", ""),
+        ("- event: set_level\n  data: {level: .nan}\n", "2:9", "not JSON compliant", "finite number"),
         ("- event: set_image\n  data: {image: {upload: no.png}}\n", "2:26", "no.png can't be read: No such file", ""),
         ("- event: set_image\n  data: {image: cat.png}\n", "2:17", "set_image.image", ""),
     ],
