@@ -19,6 +19,7 @@ from reactor_runtime.server.routes.health import slot_status
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import CloseCode
 from tests.cluster.simulation import STATUS, Assignment, SimulatedWorker, Simulation
+from tests.fakes import frame_of
 from tests.timeouts import TIMEOUT_S
 
 LOAD_S = 20.0
@@ -167,3 +168,12 @@ async def test_a_worker_whose_relays_fail_again_within_a_second_gets_no_client_f
         front.worker.report()
         await front.wait()
         assert (front.simulation.waiting, len(front.assigned)) == ([], 3)
+
+
+async def test_a_relayed_client_gets_no_frame_of_another_session_after_its_own_has_begun() -> None:
+    async with one_worker() as front:
+        client = Client(Role.CONTROLLER, "127.0.0.1", front.simulation.clock)
+        client.outbox.offer_frame(frame_of(1))
+        front.slot.start_session(client)
+        assert client.outbox.take_next() == (None, None)
+        front.slot.detach_controller(lost=False)

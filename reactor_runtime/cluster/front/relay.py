@@ -85,6 +85,8 @@ class Relay:
         self._waiting_bytes = 0
         self._socket = WorkerSocket(url, on_message=self._receive, on_writable=self._send_waiting)
         client.upstream = self
+        # The media that waits came from another worker, or over a connection that broke.
+        client.outbox.leave_session()
         if client.outbox.view != View():
             self._queue(_encode_view(client.outbox.view))
         self._task = asyncio.create_task(self._run())
