@@ -102,6 +102,34 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
             assert abs((await second.frame()).level - 100) < 3
 
 
+async def test_the_token_of_the_front_is_not_passed_on_with_a_file(project: Path) -> None:
+    heads: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    token = "a-token-of-the-front"
+    async with (
+        running_front(project, access=Access(token=token)) as front,
+        client(front.url, token=token) as controller,
+    ):
+        key = (await controller.data("reactor.welcome"))["upload_key"]
+        (slot,) = front.slots
+        async with asyncio.timeout(TIMEOUT_S):
+            while slot.session is None or not slot.session.upload_key:  # noqa: ASYNC110  (no event tells it)
+                await asyncio.sleep(0.01)
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            slot._access.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+                query = {"token": token, "name": "a b.png", "key": key}
+                assert (await http.post("/uploads", params=query, content=b"12345")).status_code == 201
+    assert heads[0].splitlines()[0].decode() == f"POST /uploads?key={key}&name=a+b.png HTTP/1.1"
+    assert token.encode() not in heads[0]
+
+
 async def test_each_client_is_counted_once_at_the_front_or_at_its_worker(project: Path) -> None:
     async with running_front(project) as front:
         async with client(front.url, role="viewer", redirect="1") as viewer:

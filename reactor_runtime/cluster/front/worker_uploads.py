@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -14,6 +15,7 @@ from reactor_runtime.cluster.front.worker_request import request_worker
 from reactor_runtime.server.security.middleware import NO_STORE
 
 STALLED_S = 30.0
+PARAMETERS = ("key", "name")
 PASSED_ON = (b"content-type", b"content-length", b"transfer-encoding")
 
 
@@ -33,7 +35,9 @@ def worker_uploads_route(workers: Mapping[str, RemoteWorker]) -> Route:
 
 
 async def _pass_on(request: Request, worker: RemoteWorker) -> Response:
-    url = f"{worker.address}/uploads?{request.scope['query_string'].decode('ascii')}"
+    # A token in the query is for the front alone.
+    query = {name: request.query_params[name] for name in PARAMETERS if name in request.query_params}
+    url = f"{worker.address}/uploads?{urlencode(query)}"
     headers = [(name, value) for name, value in request.headers.raw if name in PASSED_ON]
     try:
         body = request.stream()
