@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
 
 RAY = "ray"
+MAX_ENGINES = 64
 MAX_WORKERS = 10_000
 MAX_SHARE = 64
 DEFAULT_WORKERS = 1
@@ -175,6 +176,11 @@ class ClusterRunOptions:
         """Return the options of the cluster, None without --on. Raises UsageError for a wrong value or combination."""
         if self.on is None:
             self._refuse_without_on()
+            if sessions is not None and sessions > MAX_ENGINES:
+                raise UsageError(
+                    f"--sessions {sessions} is above {MAX_ENGINES}, the most of one machine",
+                    hint="--on ray serves more, on several machines",
+                )
             return None
         from reactor_runtime.cluster.front.scaling import Scaling
         from reactor_runtime.cluster.options import ClusterOptions

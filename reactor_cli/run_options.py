@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reactor_runtime.server.options import Access, ServeOptions
 
 TOKEN_VARIABLE = "REACTOR_TOKEN"
-MAX_SESSIONS = 64
+MAX_SESSIONS = 10_000
 IN_PLACE = "in-place"
 RELOADS = (IN_PLACE, "full")
 # Connections beyond those of the clients: requests of the page's files, and clients that are about to be refused.

@@ -45,6 +45,13 @@ def test_an_option_of_a_cluster_needs_on(options: dict[str, Any], named: str) ->
         options_of(**options)
 
 
+def test_a_cluster_has_more_sessions_than_one_machine() -> None:
+    assert scaling_of(65) == Scaling(least=65, most=65)
+    assert options_of(64) is None
+    with pytest.raises(UsageError, match="--sessions 65 is above 64, the most of one machine"):
+        options_of(65)
+
+
 def test_the_cluster_has_the_name_of_the_project() -> None:
     found = options_of(on="ray")
     assert found is not None

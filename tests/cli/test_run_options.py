@@ -142,9 +142,9 @@ def test_a_gpu_without_a_session_is_an_error(tmp_path: Path) -> None:
     assert "hint:" in outcome.err
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "65", "two"])
+@pytest.mark.parametrize("given", ["0", "-1", "10001", "two"])
 def test_a_wrong_number_of_sessions_is_an_error(tmp_path: Path, given: str) -> None:
     (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\n")
     outcome = reactor("run", "--sessions", given, cwd=tmp_path)
     assert outcome.code == 2
-    assert f'"{given}" is not a whole number from 1 to 64' in outcome.err
+    assert f'"{given}" is not a whole number from 1 to 10000' in outcome.err
