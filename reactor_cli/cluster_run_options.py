@@ -21,6 +21,7 @@ MAX_ENGINES = 64
 MAX_WORKERS = 10_000
 MAX_SHARE = 64
 DEFAULT_WORKERS = 1
+_ADDRESS = re.compile(r"[^/\s]+:\d{1,5}", re.ASCII)
 _PORTS = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
 _FILE_OPTION = re.compile(r"\s*(?:-[rcef]|--(?:requirement|constraint|editable|find-links))[\s=]*(?P<path>\S+)")
 _ARCHIVES = (".whl", ".zip", ".tar.gz")
@@ -36,6 +37,13 @@ def _share(given: str | float) -> float:
     if not 0 <= number <= MAX_SHARE or (number > 1 and number != int(number)):
         raise typer.BadParameter(f'"{given}" is neither a whole number up to {MAX_SHARE} nor a share such as 0.5')
     return number
+
+
+def ray_address(given: str) -> str:
+    """Return the address of a cluster; "" is a Ray on this machine. Raises BadParameter for another text."""
+    if given not in ("", "auto") and not _ADDRESS.fullmatch(given):
+        raise typer.BadParameter(f'"{given}" is neither auto nor an address such as 10.0.0.1:6379')
+    return given
 
 
 def _ports(given: str | range) -> range:
@@ -66,6 +74,7 @@ class ClusterRunOptions:
         str,
         typer.Option(
             "--ray-address",
+            parser=ray_address,
             metavar="ADDRESS",
             show_default="starts Ray on this machine",
             help="The cluster's address, such as 10.0.0.1:6379; auto is the one on this machine.",

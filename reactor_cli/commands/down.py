@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from reactor_cli import console
+from reactor_cli.cluster_run_options import ray_address
 from reactor_cli.common_options import Directory, PathOption, project_directory
 from reactor_runtime.errors import ReactorError, UsageError
 
@@ -27,7 +28,12 @@ def down(
     path: PathOption = None,
     address: Annotated[
         str,
-        typer.Option("--ray-address", metavar="ADDRESS", help="The cluster's address; auto is that of this machine."),
+        typer.Option(
+            "--ray-address",
+            parser=ray_address,
+            metavar="ADDRESS",
+            help="The cluster's address; auto is that of this machine.",
+        ),
     ] = "auto",
     cluster: Annotated[
         str,

@@ -45,6 +45,14 @@ def test_an_option_of_a_cluster_needs_on(options: dict[str, Any], named: str) ->
         options_of(**options)
 
 
+@pytest.mark.parametrize("given", ["ray://10.0.0.1:10001", "10.0.0.1", "https://10.0.0.1:6379", "local"])
+@pytest.mark.parametrize("command", [("run", "--on", "ray"), ("down",)], ids=" ".join)
+def test_an_address_of_another_form_is_an_error(command: tuple[str, ...], given: str, tmp_path: Path) -> None:
+    outcome = reactor(*command, "--ray-address", given, cwd=tmp_path)
+    assert outcome.code == 2
+    assert f'--ray-address: "{given}" is neither auto nor an address such as 10.0.0.1:6379' in outcome.err
+
+
 def test_a_cluster_has_more_sessions_than_one_machine() -> None:
     assert scaling_of(65) == Scaling(least=65, most=65)
     assert options_of(64) is None
