@@ -9,15 +9,19 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import watchfiles
+
+T = TypeVar("T")
 
 IGNORED = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 # How long files have to be unchanged: an editor writes in several parts, and git checks out one file after the other.
 QUIET_MS = 40
 LONGEST_MS = 400
+# watchfiles looks for changes each time this has passed, and reports them when it has passed once or twice more.
+STEP_MS = 10
 
 
 async def saved_files(project: Path, files: Callable[[], Collection[Path]]) -> AsyncIterator[frozenset[Path]]:
@@ -64,25 +68,47 @@ async def _changes(
     # Imported here: only --reload needs it.
     import watchfiles
 
-    watched = watchfiles.awatch(*folders, watch_filter=concerns, step=QUIET_MS, debounce=LONGEST_MS, recursive=False)
-    # The folders are watched from the first step of the task on.
-    coming = asyncio.ensure_future(anext(watched))
+    watched = watchfiles.awatch(*folders, watch_filter=concerns, step=STEP_MS, debounce=STEP_MS, recursive=False)
     try:
-        await asyncio.sleep(0)
-        yield None
-        while True:
-            changes = await coming
-            coming = asyncio.ensure_future(anext(watched))
-            yield {Path(path) for _, path in changes}
-            # Its watch ended with it. Another folder may have its name.
-            if any(change is watchfiles.Change.deleted and path in folders for change, path in changes):
-                return
+        async with contextlib.aclosing(merged(watched)) as merged_changes:
+            async for changes in merged_changes:
+                yield None if changes is None else {Path(path) for _, path in changes}
+                # Its watch ended with it. Another folder may have its name.
+                if any(change is watchfiles.Change.deleted and path in folders for change, path in changes or ()):
+                    return
     # A folder was deleted before it was watched.
     except FileNotFoundError:
         return
+
+
+async def merged(reports: AsyncIterator[set[T]]) -> AsyncGenerator[set[T] | None]:
+    """Yield None when it waits for the first report, then together those of changes less than QUIET_MS apart.
+
+    Changes are together for at most LONGEST_MS.
+    """
+    coming = asyncio.ensure_future(anext(reports))
+    now = asyncio.get_running_loop().time
+    quiet_s = (QUIET_MS + 2 * STEP_MS) / 1000
+    try:
+        # `anext` has begun then.
+        await asyncio.sleep(0)
+        yield None
+        while True:
+            changes = set(await coming)
+            coming = asyncio.ensure_future(anext(reports))
+            end = now() + LONGEST_MS / 1000
+            while (left_s := end - now()) > 0 and await _is_done(coming, min(quiet_s, left_s)):
+                changes |= coming.result()
+                coming = asyncio.ensure_future(anext(reports))
+            yield changes
     finally:
         coming.cancel()
         await asyncio.gather(coming, return_exceptions=True)
+
+
+async def _is_done(future: asyncio.Future[Any], timeout_s: float) -> bool:
+    done, _ = await asyncio.wait([future], timeout=timeout_s)
+    return bool(done)
 
 
 def _folders_and_modules(project: Path, files: Collection[Path]) -> tuple[set[str], set[Path]]:

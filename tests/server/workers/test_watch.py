@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.server.workers.watch import saved_files
+from reactor_runtime.server.workers.watch import merged, saved_files
+from reactor_runtime.testing.clock import FakeClock, FakeLoop, RunningThreads
 from tests.timeouts import TIMEOUT_S
 
 
@@ -170,3 +171,48 @@ async def test_a_file_that_is_named_later_is_watched(tmp_path: Path) -> None:
         assert await saves.next() >= {"part.py"}
         config.write_text("level: 1")
         assert await saves.next() == {"config.yml"}
+
+
+@pytest.mark.parametrize(
+    ("reported_ms", "together"),
+    [
+        ([5], [(65, {5})]),
+        ([5, 55, 105], [(165, {5, 55, 105})]),
+        ([5, 70], [(65, {5}), (130, {70})]),
+        (
+            list(range(0, 1000, 50)),
+            [(400, set(range(0, 400, 50))), (800, set(range(400, 800, 50))), (1010, set(range(800, 1000, 50)))],
+        ),
+    ],
+    ids=["one", "less than 40 ms apart", "more than 40 ms apart", "longer than 400 ms"],
+)
+def test_changes_that_follow_each_other_come_together(
+    reported_ms: list[int], together: list[tuple[int, set[int]]]
+) -> None:
+    assert yielded(reported_ms) == together
+
+
+def yielded(reported_ms: list[int]) -> list[tuple[int, set[int]]]:
+    """Return when `merged` yields changes that are reported at these times, and which it yields."""
+    clock = FakeClock()
+    threads = RunningThreads(clock, post=lambda callback: loop.call_soon_threadsafe(callback))
+    loop = FakeLoop(clock, threads)
+    began = loop.time()
+    found: list[tuple[int, set[int]]] = []
+
+    async def reports() -> AsyncIterator[set[int]]:
+        for at_ms in reported_ms:
+            await asyncio.sleep(began + at_ms / 1000 - loop.time())
+            yield {at_ms}
+        await asyncio.get_running_loop().create_future()
+
+    async def collect() -> None:
+        async for changes in merged(reports()):
+            if changes:
+                found.append((round((loop.time() - began) * 1000), changes))
+
+    task = loop.create_task(collect())
+    loop.run_until(lambda: False, until=began + 2)
+    task.cancel()
+    loop.end(until=began + 3)
+    return found
