@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 from itertools import islice
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 from reactor_runtime.engine.reload.modules import Source
@@ -31,10 +32,12 @@ class Migration:
     def __init__(self, old: Mapping[str, ModuleType], new: Mapping[str, ModuleType]) -> None:
         self._new: dict[type | FunctionType, Any] = {}
         self._undo: list[Callable[[], object]] = []
+        self._slots: dict[type, list[MemberDescriptorType]] = {}
         for name, module in old.items():
             replacements: dict[str, Any] = dict(_definitions(name, vars(new[name]))) if name in new else {}
             for path, value in _definitions(name, vars(module)):
-                if type(replacements.get(path)) is type(value):
+                # A class may have a metaclass of the project.
+                if isinstance(replacements.get(path), type if isinstance(value, type) else FunctionType):
                     self._new[value] = replacements[path]
 
     def replace_class(self, old: type, new: type) -> None:
@@ -43,9 +46,11 @@ class Migration:
 
     def apply(self) -> None:
         """Replace classes and functions; raise LayoutChanged, with nothing replaced, if a class does not fit."""
-        classes = [each for each in self._new if isinstance(each, type) and not issubclass(each, Enum)]
+        classes = [each for each in self._new if isinstance(each, type)]
         # An object refers to its class; this is one pass over all objects.
         found = [each for each in gc.get_referrers(*classes) if type(each) in self._new] if classes else []
+        # Members of enums, and classes with a metaclass, have counterparts in the new code.
+        found = [each for each in found if not isinstance(each, Enum | type)]
         try:
             for each in found:
                 self._replace_class_of(each)
@@ -72,11 +77,22 @@ class Migration:
 
     def _replace_attributes(self, instance: object) -> None:
         attributes: dict[str, Any] = getattr(instance, "__dict__", {})
-        for name, value in list(attributes.items()):
+        places = [(value, partial(attributes.__setitem__, name)) for name, value in list(attributes.items())]
+        for slot in self._slots_of(type(instance)):
+            # One that has no value raises.
+            with contextlib.suppress(AttributeError):
+                places.append((slot.__get__(instance), partial(slot.__set__, instance)))
+        for value, replace in places:
             new = self._current(value)
             if new is not value:
-                attributes[name] = new
-                self._undo.append(partial(attributes.__setitem__, name, value))
+                replace(new)
+                self._undo.append(partial(replace, value))
+
+    def _slots_of(self, kind: type) -> list[MemberDescriptorType]:
+        if kind not in self._slots:
+            members = [member for each in kind.__mro__ for member in vars(each).values()]
+            self._slots[kind] = [member for member in members if isinstance(member, MemberDescriptorType)]
+        return self._slots[kind]
 
     def _current(self, value: Any) -> Any:
         """Return the counterpart of a value in the new code; the value itself if there is none."""
@@ -90,6 +106,8 @@ class Migration:
         return value
 
     def _current_method(self, value: MethodType) -> Any:
+        if isinstance(value.__self__, type):
+            return getattr(self._new.get(value.__self__), value.__name__, value)
         owner = type(value.__self__)
         replaced = owner in self._new.values() and isinstance(value.__func__, FunctionType)
         method = vars(owner).get(value.__func__.__name__) if replaced else None
@@ -139,8 +157,10 @@ def _text_of(code: CodeType) -> Hashable:
 def _definitions(
     module: str, members: Mapping[str, Any], within: str = ""
 ) -> Iterator[tuple[str, type | FunctionType]]:
-    """Yield the classes and functions that a module defines, and classes in classes, with their names."""
+    """Yield the classes and functions that a module defines, also in classes, with their names."""
     for name, value in list(members.items()):
+        if isinstance(value, staticmethod):
+            value = value.__func__
         if not isinstance(value, type | FunctionType) or value.__module__ != module:
             continue
         # Another name of a class or function is skipped.
@@ -148,5 +168,4 @@ def _definitions(
             continue
         yield within + name, value
         if isinstance(value, type):
-            nested = ((path, each) for path, each in _definitions(module, vars(value), f"{within}{name}."))
-            yield from ((path, each) for path, each in nested if isinstance(each, type))
+            yield from _definitions(module, vars(value), f"{within}{name}.")
