@@ -44,6 +44,8 @@ class ProjectModules:
         self.sources: dict[str, Source] = {}
         # No finder of files has found these, as in `try: import fast`.
         self.missing: set[str] = set()
+        # Of the modules that had to be parsed.
+        self._imports: dict[str, tuple[Source, frozenset[str]]] = {}
         self._project = project.resolve()
 
     def record(self) -> None:
@@ -121,14 +123,33 @@ class ProjectModules:
         If no statement imports one of the modules found, `entry` excepted, or these do not lead to `entry`, return all
         modules: something else imports them, such as `importlib`.
         """
-        imports = {name: frozenset(_imports(name, source)) for name, source in self.sources.items()}
-        found = set(names)
-        # Python imports the packages around a module before it.
-        while more := {each for each, of in imports.items() if found & {*of, *_with_parents(each)}} - found:
+        found: set[str] = set()
+        explained = set(_with_parents(entry))
+        more = set(names)
+        while more and not found >= self.sources.keys():
             found |= more
-        explained = set(_with_parents(entry)).union(*(imported - {name} for name, imported in imports.items()))
+            importers = set()
+            for each, source in self.sources.items():
+                imported = more & self._imports_of(each, source, more)
+                explained |= imported - {each}
+                # Python imports the packages around a module before it.
+                if imported or not more.isdisjoint(_with_parents(each)):
+                    importers.add(each)
+            more = importers - found
         complete = found <= explained and (entry in found or entry not in self.sources)
         return frozenset(found if complete else found | self.sources.keys())
+
+    def _imports_of(self, name: str, source: Source, wanted: Collection[str]) -> frozenset[str]:
+        """Return what statements of a module import; nothing if its text has the name of no `wanted` module."""
+        parsed, imports = self._imports.get(name, (None, frozenset()))
+        if parsed is source:
+            return imports
+        # Parsing all modules of a large project takes seconds.
+        if not any(each.rpartition(".")[2].encode() in source.data for each in wanted):
+            return frozenset()
+        imports = frozenset(_imports(name, source))
+        self._imports[name] = source, imports
+        return imports
 
 
 class Execution:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.engine.reload.modules import Execution, ProjectModules
+from reactor_runtime.engine.reload.modules import Execution, ProjectModules, Source
 from tests.timeouts import TIMEOUT_S
 
 
@@ -133,3 +133,10 @@ def test_a_new_module_of_an_import_that_fails_is_imported_again(project: Project
     project.write({"entry.py": "from parts import new", "parts/new.py": "LEVEL = 2"})
     with project.executed_again().importing():
         assert importlib.import_module("entry").new.LEVEL == 2
+
+
+def test_only_modules_whose_text_has_the_name_are_parsed(tmp_path: Path) -> None:
+    modules = ProjectModules(tmp_path)
+    files = {"entry": b"import part", "part": b"", "large": b"no Python"}
+    modules.sources.update({name: Source(f"/{name}.py", data) for name, data in files.items()})
+    assert modules.importing({"part"}, "entry") == {"part", "entry"}
