@@ -14,18 +14,25 @@ _CONSTRUCTION = ("__init__", "__new__", "__post_init__", "__init_subclass__")
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
 
-def changed_preparation(old: Mapping[str, Source], new: Mapping[str, Source], module: str, model: str) -> str:
-    """Return one line about a change in the code that `load()` of a class runs; "" if there is none.
+class Preparations:
+    """Compare versions of the sources; keep the parsed modules of the newest, since most of them do not change."""
 
-    Compared are `load` and `__init__` of the class and of its bases in the project, and the functions, classes and
-    constants of the project that they use by name. Comments and line numbers do not count.
-    """
-    before, after = _Preparation(old, module, model).parts, _Preparation(new, module, model).parts
-    changed = [label for label in {**before, **after} if before.get(label) != after.get(label)]
-    if not changed:
-        return ""
-    own = [label for label in changed if label in (f"{model}.load()", f"{model}.__init__()")]
-    return f"{own[0]} has changed" if own else f"{changed[0]}, which {model}.load() uses, has changed"
+    def __init__(self) -> None:
+        self._parsed: dict[tuple[str, Source], _Module] = {}
+
+    def change(self, old: Mapping[str, Source], new: Mapping[str, Source], module: str, model: str) -> str:
+        """Return one line about a change in the code that `load()` of a class runs; "" if there is none.
+
+        Compared are `load` and `__init__` of the class and of its bases in the project, and the functions, classes and
+        constants of the project that they use by name. Comments and line numbers do not count.
+        """
+        before, after = (_Preparation(each, self._parsed, module, model).parts for each in (old, new))
+        self._parsed = {each: self._parsed[each] for each in new.items() if each in self._parsed}
+        changed = [label for label in {**before, **after} if before.get(label) != after.get(label)]
+        if not changed:
+            return ""
+        own = [label for label in changed if label in (f"{model}.load()", f"{model}.__init__()")]
+        return f"{own[0]} has changed" if own else f"{changed[0]}, which {model}.load() uses, has changed"
 
 
 @dataclass(slots=True)
@@ -39,17 +46,20 @@ class _Module:
 class _Preparation:
     """Collect the parts of `load()`: their code by label."""
 
-    def __init__(self, sources: Mapping[str, Source], module: str, model: str) -> None:
+    def __init__(
+        self, sources: Mapping[str, Source], parsed: dict[tuple[str, Source], _Module], module: str, model: str
+    ) -> None:
         self.parts: dict[str, str] = {}
         self._sources = sources
-        self._modules: dict[str, _Module] = {}
+        self._parsed = parsed
         self._added: set[ast.stmt] = set()
         self._add_class(module, model, ["load", *_CONSTRUCTION])
 
     def _module(self, name: str) -> _Module:
-        if name not in self._modules:
-            self._modules[name] = _read_module(name, self._sources[name])
-        return self._modules[name]
+        source = self._sources[name]
+        if (name, source) not in self._parsed:
+            self._parsed[name, source] = _read_module(name, source)
+        return self._parsed[name, source]
 
     def _add_class(self, module: str, name: str, members: list[str]) -> None:
         """Add members of a class and of its bases, and the members that those use."""

@@ -19,7 +19,7 @@ from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.engine.author import config_of, session_failure
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
-from reactor_runtime.engine.reload.preparation import changed_preparation
+from reactor_runtime.engine.reload.preparation import Preparations
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
 from reactor_runtime.recording.entries import ReloadKind
 
@@ -152,6 +152,7 @@ class Reloader:
         self._candidate: _Candidate | None = None
         self._trial: _Trial | None = None
         self._late: Timer | None = None
+        self._preparations = Preparations()
 
     @property
     def pending(self) -> bool:
@@ -330,7 +331,7 @@ class Reloader:
                 raise
         reason = CONFIG_CHANGED
         if config == self.served.config:
-            reason = _load_reason(type(self.served.model), model, execution, self._modules)
+            reason = _load_reason(type(self.served.model), model, execution, self._modules, self._preparations)
         return _Candidate(contract, config, reason, execution)
 
     def _make(self, candidate: _Candidate, trial: _Trial) -> Model:
@@ -380,7 +381,9 @@ def _outdated(model: Model, execution: Execution | None, modules: ProjectModules
     return f"old code still runs in {attributes}, because it was defined inside a function" if names else ""
 
 
-def _load_reason(before: type, model: type, execution: Execution, modules: ProjectModules) -> str:
+def _load_reason(
+    before: type, model: type, execution: Execution, modules: ProjectModules, preparations: Preparations
+) -> str:
     """Return why a new class needs to be loaded; "" if the instance can get it."""
     name, module = model.__qualname__, model.__module__
     if (before.__module__, before.__qualname__) != (module, name):
@@ -388,4 +391,4 @@ def _load_reason(before: type, model: type, execution: Execution, modules: Proje
     if module not in modules.sources:
         # It is not of the project, and was not executed again.
         return ""
-    return changed_preparation(execution.old_sources, modules.sources, module, name)
+    return preparations.change(execution.old_sources, modules.sources, module, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactor_runtime.engine.reload.modules import Source
-from reactor_runtime.engine.reload.preparation import changed_preparation
+from reactor_runtime.engine.reload.preparation import Preparations
 
 BUILD = "def build():\n    return 1\n"
 CHANGED = "build(), which MyModel.load() uses, has changed"
@@ -20,8 +20,9 @@ def change_of_build(imports: str, use: str, package: str = "") -> str:
         "nets.unet": Source("/nets/unet.py", BUILD.encode()),
     }
     new = {**old, "nets.unet": Source("/nets/unet.py", BUILD.replace("1", "2").encode())}
-    assert changed_preparation(old, old, "model", "MyModel") == ""
-    return changed_preparation(old, new, "model", "MyModel")
+    preparations = Preparations()
+    assert preparations.change(old, old, "model", "MyModel") == ""
+    return preparations.change(old, new, "model", "MyModel")
 
 
 @pytest.mark.parametrize(
