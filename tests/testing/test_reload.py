@@ -605,6 +605,22 @@ def test_other_styles_go_on_with_new_code_in_the_session(project: Project, text:
         studio.disconnect()
 
 
+def test_an_error_stays_when_code_of_an_earlier_save_is_kept(project: Project) -> None:
+    project.write(LOOP)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        # It is on trial meanwhile.
+        project.write(LOOP, ("red = 10", "red = 20; await asyncio.sleep(0.3)"))
+        studio.reload()
+        project.write(LOOP, ("red = 10", "red = = 10"))
+        with pytest.raises(ClassError, match="SyntaxError"):
+            studio.reload()
+        assert shown(studio) == 21
+        newest = studio._recorder.reloaded
+        assert newest is not None
+        assert newest.status == "failed"
+
+
 @OTHER_STYLES
 def test_other_styles_go_back_when_new_code_fails_at_once(project: Project, text: str) -> None:
     project.write(text)

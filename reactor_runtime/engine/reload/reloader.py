@@ -98,6 +98,8 @@ class _Trial:
     timer: Timer | None = None
     # Names the attributes that keep old code.
     note: str = ""
+    # Whether a later save, or a handler, has failed: its error stays.
+    is_outdated: bool = False
 
 
 def describe(contract: Contract) -> Described:
@@ -242,7 +244,8 @@ class Reloader:
         described = describe(self.served.contract)
         if described != describe(trial.before.contract):
             self._send(described)
-        self._report("applied", trial.note)
+        if not trial.is_outdated:
+            self._report("applied", trial.note)
 
     def keep_session(self, error: BaseException) -> bool:
         """Return whether the session continues after an exception of the author's code, which is reported.
@@ -365,6 +368,8 @@ class Reloader:
             self._adopt(self.served, trial.state)
 
     def _report_failure(self, error: errors.ReactorError) -> None:
+        if self._trial is not None:
+            self._trial.is_outdated = True
         self._report("failed", error=errors.to_json(error))
 
     def _report(self, status: str, reason: str = "", error: Mapping[str, Any] | None = None) -> None:
