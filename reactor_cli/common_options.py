@@ -78,7 +78,8 @@ def check_output_file(path: Path) -> None:
     try:
         path.open("ab").close()
         if not existed:
-            path.unlink()
+            # The path may be a link to a file that is to be made.
+            path.resolve().unlink()
     except OSError as error:
         raise UsageError(f"{path} can't be written: {error.strerror}") from None
 

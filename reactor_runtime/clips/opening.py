@@ -60,6 +60,20 @@ def _check_place(path: Path, *, is_file: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} can't be made: {error.strerror}") from None
+    if is_file:
+        _check_writable(path)
+
+
+def _check_writable(path: Path) -> None:
+    """Raise UsageError for a file that can't be written, before the model is loaded; leave the path as it is."""
+    existed = path.exists()
+    try:
+        path.open("ab").close()
+        if not existed:
+            # The path may be a link to a file that is to be made.
+            path.resolve().unlink()
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror}") from None
 
 
 def _refuse_inputs(paths: Sequence[Path], inputs: Sequence[Path]) -> None:

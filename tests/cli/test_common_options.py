@@ -44,5 +44,7 @@ def test_a_file_that_is_written_later_is_checked_now(tmp_path: Path) -> None:
             check_output_file(path)
     check_output_file(tmp_path / "file")
     check_output_file(tmp_path / "new" / "cost.png")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "new"]
+    (tmp_path / "link").symlink_to("cost.png")
+    check_output_file(tmp_path / "link")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["file", "link", "new"]
     assert not any((tmp_path / "new").iterdir())

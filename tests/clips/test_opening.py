@@ -240,6 +240,7 @@ def test_without_frames_there_is_no_file(name: str, tmp_path: Path) -> None:
         ("file", "file is a file"),
         ("folder.mp4", "folder.mp4 is a directory"),
         ("file/clip.mp4", "file can't be made"),
+        ("gone.mp4", "gone.mp4 can't be written: No such file or directory"),
     ],
 )
 def test_a_path_that_cannot_be_written_is_refused_before_the_first_frame(
@@ -249,6 +250,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_the_first_frame(
     (tmp_path / "full" / "a.png").touch()
     (tmp_path / "file").touch()
     (tmp_path / "folder.mp4").mkdir()
+    (tmp_path / "gone.mp4").symlink_to("no-such/clip.mp4")
     with pytest.raises(UsageError, match=message):
         open_clip(tmp_path / name, [VIDEO])
 
@@ -259,6 +261,14 @@ def test_a_clip_does_not_replace_a_file_that_is_read_for_it(name: str, tmp_path:
     (tmp_path / "link.mkv").symlink_to(tmp_path / name)
     with pytest.raises(UsageError, match=f"{name} would replace an input"):
         open_clip(tmp_path / "clip.mkv", [VIDEO, ClipTrack("depth")], inputs=[tmp_path / "link.mkv"])
+
+
+def test_a_link_to_a_new_file_stays_until_the_first_frame(tmp_path: Path) -> None:
+    path = tmp_path / "link.mkv"
+    path.symlink_to(tmp_path / "clip.mkv")
+    open_clip(path, [VIDEO]).close(1.0)
+    assert path.is_symlink()
+    assert not path.exists()
 
 
 def test_a_model_without_video_makes_no_image(tmp_path: Path) -> None:
