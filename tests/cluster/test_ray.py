@@ -230,6 +230,15 @@ def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, nodes: Nod
         server.stop()
 
 
+def test_a_model_that_can_not_be_loaded_ends_the_front_with_the_reason_alone(tmp_path: Path, nodes: Nodes) -> None:
+    project = write_project(tmp_path / "project", 'raise OSError("disk on fire")')
+    done = reactor("run", str(project), *WORKERS, "--ray-address", nodes.address, "--port", "0")
+    assert done.returncode == 4
+    assert "the last one: " in done.stderr
+    assert "OSError: disk on fire\nhint: " in done.stderr
+    assert "ray_driver.py" not in done.stderr
+
+
 def test_a_worker_without_a_free_port_ends_the_front_with_the_name_of_its_node(project: Path, nodes: Nodes) -> None:
     with socket.create_server(("0.0.0.0", 0)) as used:
         port = used.getsockname()[1]

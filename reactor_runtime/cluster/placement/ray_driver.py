@@ -7,6 +7,7 @@ prints, and the logs of the workers that it started, go to standard error.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import os
@@ -16,8 +17,9 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from reactor_runtime.cluster.placement.driver_messages import (
     FROM_DRIVER,
@@ -359,10 +361,11 @@ def why_not_connected(job: DriverJob, error: BaseException) -> DriverFailed:
     return DriverFailed(f"{where}: {text}", hint)
 
 
-def _sender(output: TextIO) -> Callable[[FromDriver], None]:
+def _sender(output: FileIO) -> Callable[[FromDriver], None]:
     def send(message: FromDriver) -> None:
-        output.write(f"{FROM_DRIVER.encode(message)}\n")
-        output.flush()
+        # A front that ends does not read what becomes of its workers.
+        with contextlib.suppress(BrokenPipeError):
+            output.write(f"{FROM_DRIVER.encode(message)}\n".encode())
 
     return send
 
@@ -381,7 +384,7 @@ def main() -> int:
     """Follow the job and the orders on standard input; return the exit code."""
     # Ctrl-C is for the front, which ends this.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    send = _sender(os.fdopen(os.dup(1), "w"))
+    send = _sender(FileIO(os.dup(1), "w"))
     os.dup2(2, 1)
     # Turn off Ray's usage reports, its colours outside of a terminal and its merging of equal log lines.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
