@@ -185,16 +185,6 @@ def test_a_killed_engine_ends_its_session_with_the_reason_and_the_other_goes_on(
             assert other.id == id
 
 
-def test_sessions_continue_without_the_head_of_the_cluster(project: Path, nodes: Nodes) -> None:
-    with started(project, *WORKERS, "--ray-address", nodes.address) as server:
-        server.wait_for("ready 1 of 2")
-        with connect(f"http://127.0.0.1:{server.port}") as session:
-            shown(session)
-            os.kill(nodes.gcs, signal.SIGKILL)
-            server.wait_for("no contact with the cluster")
-            shown(session)
-
-
 @pytest.fixture
 def ray_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return a directory for the files of Ray; a path of pytest is too long for its sockets."""
@@ -265,3 +255,14 @@ def test_an_address_without_ray_is_an_error(project: Path) -> None:
     assert done.returncode == 2
     assert "Ray at 127.0.0.1:1 can't be used" in done.stderr
     assert "`ray status --address 127.0.0.1:1` shows" in done.stderr
+
+
+# The last test with these nodes: it ends them.
+def test_sessions_continue_without_the_head_of_the_cluster(project: Path, nodes: Nodes) -> None:
+    with started(project, *WORKERS, "--ray-address", nodes.address) as server:
+        server.wait_for("ready 1 of 2")
+        with connect(f"http://127.0.0.1:{server.port}") as session:
+            shown(session)
+            os.kill(nodes.gcs, signal.SIGKILL)
+            server.wait_for("no contact with the cluster")
+            shown(session)
