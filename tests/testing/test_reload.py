@@ -299,9 +299,10 @@ def test_changed_code_that_a_function_defined_is_reported(project: Project, capl
 
             self.net, self.nets = Net(), {"a": Net}
             self.same, self.plus = (lambda: 5), [lambda: 10]
+            self.steps, self.first = [step], step
 
         def inference"""
-    text = MODEL.replace("def inference", handler)
+    text = MODEL.replace("def inference", handler) + "\n    def step(): return 10\n"
     project.write(text)
     with PipelineExecutor(project.model()) as executor:
         executor.connect()
@@ -314,9 +315,9 @@ def test_changed_code_that_a_function_defined_is_reported(project: Project, capl
         executor.reload()
         next(executor)
         (warning,) = caplog.records
-        assert (
-            warning.getMessage()
-            == "old code still runs in self.net, self.nets, self.plus, because it was defined inside a function"
+        assert warning.getMessage() == (
+            "old code still runs in self.net, self.nets, self.plus, self.steps: a reload does not replace code defined "
+            "inside a function, or held in a list or dict"
         )
 
 

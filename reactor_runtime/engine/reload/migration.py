@@ -13,12 +13,12 @@ from typing import Any
 
 from reactor_runtime.engine.reload.modules import Source
 
-# Of a list, which may have millions.
+# A list may have millions.
 MOST_ITEMS = 1000
 
 
 class LayoutChanged(Exception):
-    """Raised if an object can't get its new class, because `__slots__` or a built-in base class differ."""
+    """Report that an object can't get its new class, because `__slots__` or a built-in base class differ."""
 
 
 class Migration:
@@ -117,8 +117,8 @@ class Migration:
 def outdated_attributes(model: object, old: Mapping[str, Source], new: Mapping[str, Source]) -> list[str]:
     """Return the attributes of a model with code that is not in the new sources any more, such as changed closures.
 
-    Compared are functions, and the methods of classes that a function has defined, of values of the attributes and of
-    the first items of lists, tuples and dicts. Other threads may change all of these meanwhile.
+    Considers functions, and methods of classes that a function has defined, in the attributes and in the first items of
+    lists, tuples and dicts there. Other threads may change all of these meanwhile.
     """
     files = {source.file: new[name].data if name in new else b"" for name, source in old.items()}
     found = [(attribute, code) for attribute, value in list(vars(model).items()) for code in _codes_of(value)]

@@ -42,7 +42,7 @@ class ProjectModules:
 
     def __init__(self, project: Path) -> None:
         self.sources: dict[str, Source] = {}
-        # No finder of files has found these, as in `try: import fast`.
+        # The modules that could not be found, as in `try: import fast`.
         self.missing: set[str] = set()
         # Of the modules that had to be parsed.
         self._imports: dict[str, tuple[Source, frozenset[str]]] = {}
@@ -161,13 +161,13 @@ class Execution:
         self._old_missing = set(modules.missing)
         self._modules = modules
         self._attributes = _attributes_of_packages(self.old)
-        # Those that have come and are not imported any more would else be new each time.
+        # A module that can be found now, but is not imported any more, would otherwise count as new each time.
         modules.missing.difference_update(names)
         for name in self.old:
             del sys.modules[name]
             modules.sources.pop(name, None)
         importlib.invalidate_caches()
-        # A cached `Optional[Kind]` refers to its class, and so to all values of the module of that.
+        # A cached `Optional[Kind]` refers to its class, and so keeps the old module.
         for clear in getattr(typing, "_cleanups", ()):
             clear()
 

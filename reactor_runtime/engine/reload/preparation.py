@@ -23,8 +23,8 @@ class Preparations:
     def change(self, old: Mapping[str, Source], new: Mapping[str, Source], module: str, model: str) -> str:
         """Return one line about a change in the code that `load()` of a class runs; "" if there is none.
 
-        Compared are `load` and `__init__` of the class and of its bases in the project, and the functions, classes and
-        constants of the project that they use by name. Comments and line numbers do not count.
+        Compares `load` and `__init__` of the class and of its bases in the project, and the functions, classes and
+        constants of the project that they use by name, without comments and line numbers.
         """
         before, after = (_Preparation(each, self._parsed, module, model).parts for each in (old, new))
         self._parsed = {each: self._parsed[each] for each in new.items() if each in self._parsed}

@@ -41,11 +41,11 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadSettings:
-    """Allow hot reload: the modules of the project, and the `place` of the model: its module and the name there.
+    """Configure hot reload: the modules of the project, and the `place` of the model, its module and its name there.
 
     `config` is merged into that of `@model`. With `keeps_sessions` an exception of the author's code does not
     end the session, which waits for other code. `while_loading` is entered around each further load, and `on_loaded`
-    gets the model of it.
+    gets the loaded model.
     """
 
     modules: ProjectModules
@@ -167,7 +167,7 @@ class Reloader:
     def reload(self, config: Config | None = None, *, everything: bool = False) -> None:
         """Import the modules that have changed on disk, and those that import them; apply them at the end of the step.
 
-        Reports the outcome, and changes nothing if that fails. `everything`: all modules are executed again.
+        Reports the outcome, and changes nothing if the import fails. With `everything` all modules are executed again.
         """
         restarts = self._drop_candidate()
         self._given = self._given if config is None else config
@@ -383,7 +383,8 @@ def _outdated(model: Model, execution: Execution | None, modules: ProjectModules
     before = {name: execution.old_sources[name] for name in execution.old}
     names = outdated_attributes(model, before, modules.sources)
     attributes = ", ".join(f"self.{name}" for name in names)
-    return f"old code still runs in {attributes}, because it was defined inside a function" if names else ""
+    reason = "a reload does not replace code defined inside a function, or held in a list or dict"
+    return f"old code still runs in {attributes}: {reason}" if names else ""
 
 
 def _load_reason(
