@@ -24,7 +24,7 @@ _MARK = "\x01reactor-worker "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerJob:
-    """The worker's id and cluster, the project on its machine, and the options of `reactor run` that concern it.
+    """Describe a worker: its id and cluster, the project on its machine, and its options of `reactor run`.
 
     `version` is that of Reactor at the front, `config` the config in YAML. `url` is the worker's URL for clients, with
     {host}, {node} and {port}; "" is the worker's address.
@@ -122,7 +122,7 @@ class WorkerJob:
 
 @dataclass(frozen=True, slots=True)
 class WorkerListening:
-    """The port that the worker listens on, and its certificate in PEM; "" without one."""
+    """Report the port that the worker listens on, and its certificate in PEM; "" without one."""
 
     port: int
     certificate: str = ""
@@ -130,7 +130,7 @@ class WorkerListening:
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailed:
-    """Why the worker ends, and the exit code of `reactor run` for that."""
+    """Report why the worker ends, and the exit code of `reactor run` for that."""
 
     error: str
     exit_code: int

@@ -18,7 +18,7 @@ from reactor_runtime.cluster.codec import BadMessage, MessageCodec
 
 @dataclass(frozen=True, slots=True)
 class FrontIdentity:
-    """The front at the other end of a control socket: an id of its own, its machine, its process, and its start."""
+    """Identify a front at the other end of a control socket: by an id, its machine, its process, and its start."""
 
     id: str
     host: str
@@ -52,7 +52,7 @@ class FrontIdentity:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """The session of a worker; `client` is the id of the controller, `ticket` the id of its ticket."""
+    """Report the session of a worker; `client` is the id of the controller, `ticket` the id of its ticket."""
 
     id: str
     phase: str
@@ -65,7 +65,7 @@ class SessionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """The report of a worker, at each change and once a second.
+    """Report the state of a worker, at each change and once a second.
 
     `phase` is that of its engine, `ended` the id of the session that ended last and the reason, `released` the id of
     the ticket that was released last. Times are in seconds or milliseconds as named; unknown values are None.
@@ -92,19 +92,19 @@ class WorkerStatus:
 
 @dataclass(frozen=True, slots=True)
 class ContractChanged:
-    """The contract of the model is known, or has changed."""
+    """Report the contract of the model, when it is known and when it has changed."""
 
     contract: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class FrontHeartbeatRequest:
-    """Another front wants the worker: this one keeps it if it answers with a heartbeat."""
+    """Request a heartbeat; without one, another front that has connected replaces this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontHeartbeat:
-    """The front runs."""
+    """Report that the front runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from reactor_runtime.cluster.front.scaling import Scaling
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """Where workers run and how clients get to them.
+    """Configure where workers run and how clients get to them.
 
     `address` is that of Ray; with "" Ray is started on this machine. Workers listen on a port of the range
     `worker_ports`, (0, 0) is any free one. Clients connect to `worker_url`, with {host}, {node} and {port}; "" is the

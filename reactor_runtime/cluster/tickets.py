@@ -31,7 +31,7 @@ class TicketExpired(TicketRefused):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
+    """Hold the permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
 
     `front` is the id of the front that has issued it, `client` the id that the client has there, and keeps at the
     worker. `resume` is the secret of the session, which its controller has shown.
@@ -49,7 +49,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class IssuedTicket:
-    """A ticket's id, and the text that the client gets."""
+    """Hold a ticket's id, and the text that the client gets."""
 
     id: str
     text: str
@@ -91,9 +91,9 @@ class TicketIssuer:
 
 
 class TicketGate:
-    """Admit each ticket for one worker once, unless it was released; `released` is the id of the last one that was.
+    """Admit each ticket for one worker once; `released` is the id of the ticket that was released last.
 
-    Tickets of other fronts than `front` are refused, unless that is "".
+    A released ticket is refused, and so is one of another front than `front`, unless that is "".
     """
 
     def __init__(self, secret: str, cluster: str, worker: str) -> None:

@@ -25,4 +25,4 @@ def test_the_age_of_a_ticket_that_has_expired_is_logged(
     logged = [record.getMessage() for record in caplog.records]
     assert len(logged) == (not admitted)
     for line in logged:
-        assert re.search(r"valid for 10 s, and 6\d s old; if it comes from the front just now, the clock of", line)
+        assert re.search(r"valid for 10 s, and 6\d s old; if the front has sent it just now, the clock of", line)

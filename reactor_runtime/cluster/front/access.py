@@ -27,7 +27,7 @@ CONTINUE = "continue at the worker"
 class WorkerAccess:
     """Send clients to a worker at its `url`, or relay them from its `address`; both are "" until it is placed.
 
-    `tls` is for connections to it. Its certificate may have been renewed on other machines, or here.
+    `tls` accepts only the certificate that the worker has read: files of other machines may have been renewed since.
     """
 
     def __init__(self, worker: str, tickets: TicketIssuer, *, relays_all: bool) -> None:
@@ -40,7 +40,7 @@ class WorkerAccess:
         self._relays_all = relays_all
 
     def set_place(self, placed: WorkerPlaced) -> None:
-        """Use a worker where it is, and trust its own certificate alone."""
+        """Use a worker at its place, with its own certificate."""
         self.url, self.address, self.node = placed.url, placed.address, placed.node
         self.tls = pinned_context(placed.certificate) if placed.certificate else None
 
@@ -50,7 +50,7 @@ class WorkerAccess:
 
     @property
     def shown_url(self) -> str:
-        """The URL for clients; "" when the front relays all of them."""
+        """Return the URL for clients; "" when the front relays all of them."""
         return "" if self._relays_all else self.url
 
     def issue(self, client: Client, role: Role, *, session: str = "", resume: str = "") -> IssuedTicket:

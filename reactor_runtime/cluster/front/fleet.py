@@ -1,6 +1,6 @@
-"""The workers of a front: starts and releases them as the plan says, and removes those that have gone.
+"""Runs the workers of a front: starts and releases them according to a plan, and removes those that have gone.
 
-What a slot is to admission is in `worker_slot.py`. Where workers run is left to the placement.
+Their slots are in `worker_slot.py`. The placement decides where they run.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class WorkerFleet:
         self._make_link = make_link
         self._workers: dict[str, RemoteWorker] = {}
         self._loaded: set[str] = set()
-        # Numbers of workers that have gone, which are given again.
+        # The numbers of workers that have gone, for new ones.
         self._unused_numbers: list[int] = []
         self._starts = WorkerStarts()
         self._stopping = False
@@ -140,7 +140,7 @@ class WorkerFleet:
         self._stopping = True
 
     def drain(self) -> None:
-        """Start no worker, and let each end with its session."""
+        """Start no worker, and end each with its session."""
         self._stopping = True
         for worker in self._workers.values():
             if not worker.slot.is_draining:
@@ -165,7 +165,7 @@ class WorkerFleet:
         """Do nothing: `stop` has freed everything."""
 
     def _apply_plan(self) -> float | None:
-        """Start and release workers as the plan says; return when to look again.
+        """Start and release workers according to the plan; return when to check again.
 
         Raises LoadError if none can start, and UsageError if there is another front.
         """
@@ -198,7 +198,7 @@ class WorkerFleet:
         return min(times, default=None)
 
     def _give_up_silent(self, now: float) -> float | None:
-        """Kill workers that have sent nothing for too long; return when the next one is."""
+        """Kill workers that have sent nothing for too long; return when to check again."""
         for worker in list(self._workers.values()):
             if worker.lost_at is not None and now >= worker.lost_at:
                 self._placement.stop(worker.id)
@@ -255,7 +255,7 @@ class WorkerFleet:
                 self._starts.record_failure(event.worker, event.reason, self._settings.clock.now())
                 self._remove(event.worker, event.reason)
             case PlacementLost():
-                # The driver reports it, and ends later.
+                # It is reported again when the driver has ended.
                 if not self._is_cut_off:
                     logger.warning("no contact with the cluster, its workers continue: %s", event.reason)
                 self._is_cut_off = True
@@ -266,7 +266,7 @@ class WorkerFleet:
         self._changed.ring()
 
     def _remove_unknown(self, known: Sequence[str]) -> None:
-        """Remove workers that did not start without contact, and stop again those that were released meanwhile."""
+        """Remove workers whose start was lost with the contact, and stop again those that were released meanwhile."""
         for worker in list(self._workers.values()):
             if worker.id not in known and not worker.is_placed:
                 self._remove(worker.id, "it was not started while there was no contact with the cluster")
@@ -281,10 +281,10 @@ class WorkerFleet:
         )
 
     def _claim_loss(self, returned: str) -> str:
-        """Return why a client comes back with a ticket, once; "" if it has no reason to.
+        """Return why the client of a ticket has lost its session, once; "" if it has not.
 
-        The client may know before the front that its worker has failed, or can't reach it: its slot is freed, and it
-        waits before all others, once.
+        The client may notice before the front that its worker has failed, or fail to reach it. Its slot is freed then,
+        and it waits before all others, once.
         """
         try:
             ticket = self._tickets.read_returned(returned, time.time())

@@ -82,7 +82,7 @@ class WorkerLink:
         self._task.cancel()
 
     async def aclose(self) -> None:
-        """Wait until the worker, which was stopped, has ended the connection, at most 3 s; then end it."""
+        """Wait at most 3 s until the worker, which was stopped, has ended the connection; then end it."""
         try:
             async with asyncio.timeout(STOPPING_S):
                 await asyncio.gather(*self._sending)
@@ -105,8 +105,8 @@ class WorkerLink:
             try:
                 reason = await self._serve()
             except Exception:
-                logger.exception("following a worker failed url=%s", self._url)
-                reason = f"what the worker at {self._url} sent can't be used: the log has the reason"
+                logger.exception("the connection to a worker failed url=%s", self._url)
+                reason = f"a message of the worker at {self._url} can't be used: the log has the reason"
             self._on_broken(reason)
             await asyncio.sleep(RETRY_S)
 

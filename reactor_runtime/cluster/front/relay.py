@@ -39,11 +39,11 @@ MOST_WAITING_BYTES = 4 * 1024 * 1024
 ENTRY_BYTES = 64
 UNKNOWN_INTERVAL_S = 1 / 30
 BYTES_PER_SAMPLE = 2
-TOO_SLOW = "the session takes too little of what this client sends: 4 MiB wait"
+TOO_SLOW = "the session is too slow for what this client sends: 4 MiB wait"
 
 
 class Failure(Enum):
-    """Why there is no connection to the worker."""
+    """Distinguish why there is no connection to the worker."""
 
     UNREACHED = auto()
     BROKEN = auto()
@@ -51,7 +51,7 @@ class Failure(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RelayEnd:
-    """How a relay has ended: with a code to close the client with, or without a connection to the worker."""
+    """Describe the end of a relay: a code to close the client with, and a failure if the connection was lost."""
 
     code: CloseCode
     reason: str

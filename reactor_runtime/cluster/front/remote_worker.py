@@ -1,4 +1,4 @@
-"""One worker as the fleet follows it: its slot, and the link to it once it is placed."""
+"""Follows one worker: its slot, and the link to it once it is placed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOST_AFTER_S = 5.0
 
 
 class ControlLink(Protocol):
-    """A connection to a worker, which is made again whenever it breaks."""
+    """Connect to a worker, again whenever the connection breaks."""
 
     def send(self, message: ToWorker) -> None:
         """Send a message if there is a connection."""
@@ -34,13 +34,13 @@ class ControlLink(Protocol):
         """End the connection; may be called twice."""
 
     async def aclose(self) -> None:
-        """Wait until what was sent is on its way, and end the connection."""
+        """Wait until the worker, which was stopped, has ended the connection; end it if that takes too long."""
 
 
 class RemoteWorker:
     """Follow a worker; calls `on_change` when the plan of the fleet may change. Use on the front's loop.
 
-    `is_requested` is whether the front that runs has requested a place for it, and no front before.
+    `is_requested` is whether this front has requested its place, and not an earlier one.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class RemoteWorker:
 
     @property
     def state(self) -> WorkerState:
-        """The state of the worker for the plan of the fleet."""
+        """Return the state of the worker for the plan of the fleet."""
         slot = self.slot
         is_idle = slot.session is None and slot.engine.phase is EnginePhase.READY
         return WorkerState(
@@ -99,17 +99,17 @@ class RemoteWorker:
 
     @property
     def address(self) -> str:
-        """The URL of the worker for the front; "" until it is placed."""
+        """Return the URL of the worker for the front; "" until it is placed."""
         return self._access.address
 
     @property
     def node(self) -> str:
-        """The machine of the worker; "" until it is placed."""
+        """Return the machine of the worker; "" until it is placed."""
         return self._access.node
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """The context for connections to the worker."""
+        """Return the context for connections to the worker."""
         return self._access.tls
 
     @property
@@ -118,7 +118,7 @@ class RemoteWorker:
 
     @property
     def lost_at(self) -> float | None:
-        """When a worker that is silent now counts as lost."""
+        """Return when a worker that is silent now counts as lost."""
         return None if self.silent_since is None else self.silent_since + LOST_AFTER_S
 
     def connect(self, placed: WorkerPlaced) -> None:
@@ -154,12 +154,12 @@ class RemoteWorker:
         self.slot.lose(reason)
 
     def leave(self) -> None:
-        """Close the link; the worker goes on, for another front."""
+        """Close the link to a worker that another front has."""
         if self._link is not None:
             self._link.close()
 
     async def aclose(self) -> None:
-        """Close the link, after what was sent is on its way."""
+        """Close the link to a worker that was stopped."""
         if self._link is not None:
             await self._link.aclose()
 
@@ -168,7 +168,7 @@ class RemoteWorker:
             self.slot.session.turn.send_again()
         self._takeover.record_contact(self.id)
         self.slot.on_status(status)
-        # A worker whose status can't be used is given up.
+        # Only after a status that could be used: another one counts as silence.
         self.silent_since = None
         self._on_change()
 

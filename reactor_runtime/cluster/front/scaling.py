@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """The limits of a fleet: keep `spare` workers free, and release those that are idle for `idle_after_s`."""
+    """Limit the size of a fleet: keep `spare` workers free, and release those that are idle for `idle_after_s`."""
 
     least: int
     most: int
@@ -18,7 +18,7 @@ class Scaling:
 
 
 class WorkerState(NamedTuple):
-    """A worker as the plan sees it; `idle_since` is None while it loads or has a session.
+    """Describe a worker for the plan; `idle_since` is None while it loads or has a session.
 
     `requested` is whether this front has requested a place for it, which it does not have yet.
     """
@@ -31,7 +31,7 @@ class WorkerState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many workers to start, which to release, and when the plan changes if nothing else happens."""
+    """Hold how many workers to start, which to release, and when the plan changes if nothing else happens."""
 
     start: int
     release: tuple[str, ...]
@@ -42,7 +42,7 @@ def make_plan(scaling: Scaling, workers: Sequence[WorkerState], waiting: int, no
     """Return the plan for a fleet with this many `waiting` controllers; it never releases a worker with a session.
 
     Requests for places that are not needed any more are withdrawn at once, the newest first, before a machine is
-    started for them. Of the workers that may be released, those go first that have been idle longest.
+    started for them. Workers are released in the order in which they became idle.
     """
     busy = sum(worker.busy for worker in workers)
     wanted = min(max(busy + waiting + scaling.spare, scaling.least), scaling.most)

@@ -89,16 +89,16 @@ def _make_driver(options: ServeOptions, cluster: ClusterOptions, secret: str = "
 
 
 def relays_all_clients(options: ServeOptions, cluster: ClusterOptions) -> bool:
-    """Return whether no client is redirected: those of other machines do not reach the workers of a Ray on this one.
+    """Return whether all clients are relayed.
 
-    These listen on loopback, and need no open ports then.
+    The workers of a Ray on this machine listen on loopback, where clients of other machines can't reach them.
     """
     has_others = bool(options.access.proxies) or not is_loopback(options.host)
     return cluster.relays_all or (has_others and not cluster.address and not cluster.worker_url)
 
 
 def _copies_project(cluster: ClusterOptions) -> bool:
-    """Return whether Ray copies the project: on this machine it is used where it is."""
+    """Return whether Ray copies the project: a Ray on this machine uses it where it is."""
     return bool(cluster.address) and not cluster.is_on_nodes
 
 
@@ -110,7 +110,7 @@ def _service(
     driver: DriverProcess,
     connected: DriverConnected,
 ) -> Service[WorkerSlot]:
-    # The workers of an earlier front know each other's tickets by their secret.
+    # The workers of an earlier front accept only tickets signed with their secret.
     secret = connected.secret or secrets.token_hex(32)
     front = FrontIdentity.of_this_process()
 

@@ -1,4 +1,4 @@
-"""When to start workers again that have ended before they were ready. Pure."""
+"""Decides when to start workers again after some that have ended before they were ready. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MOST_FAILURES = 3
 class WorkerStarts:
     """Wait longer after each failed start in a row, and give up if none has ever succeeded.
 
-    A start has failed if the worker ends before it is ready. While one of the first starts is in progress, those that
-    were made before any has failed, nothing is given up: other machines may load what one can't.
+    A start has failed if the worker ends before it is ready. The first starts are those made before any has failed.
+    While one of them is in progress nothing is given up, because another machine may load what one can't.
     """
 
     def __init__(self) -> None:

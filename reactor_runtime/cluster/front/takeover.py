@@ -1,4 +1,4 @@
-"""Whether a front may use the workers that it has found: those of an earlier front, which may be running. Pure."""
+"""Decides whether a front may use the workers of an earlier front, which may still run. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Takeover:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the front may start and release workers."""
+        """Return whether the front may start and release workers."""
         return not self._waiting
 
     def record_contact(self, worker: str) -> None:

@@ -16,7 +16,7 @@ STALLED_S = 5.0
 
 
 def worker_metrics_routes(workers: Mapping[str, RemoteWorker], secret: str) -> list[BaseRoute]:
-    """Return the route with the targets, in the format of Prometheus' HTTP service discovery, and that of each."""
+    """Return the routes of the targets, in the format of Prometheus' HTTP service discovery, and of their metrics."""
 
     async def targets(request: Request) -> Response:
         root = request.scope.get("root_path") or ""

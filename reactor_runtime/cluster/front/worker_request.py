@@ -60,18 +60,18 @@ async def request_worker(
 
 @contextlib.asynccontextmanager
 async def _limit(stalled_s: float) -> AsyncIterator[None]:
-    """Limit the time of the block; the error says so, as that of asyncio does not."""
+    """Limit the time of the block; raise TimeoutError with a message, which that of asyncio lacks."""
     try:
         async with asyncio.timeout(stalled_s):
             yield
     except TimeoutError:
-        raise TimeoutError(f"the worker has done nothing for {stalled_s:g} s") from None
+        raise TimeoutError(f"the worker has neither read nor sent anything for {stalled_s:g} s") from None
 
 
 async def _send(
     connection: h11.Connection, writer: asyncio.StreamWriter, body: AsyncIterable[bytes] | None, stalled_s: float
 ) -> None:
-    # A worker that refuses a request may close the connection: its response says why.
+    # A worker that refuses a request may close the connection: its response has the reason.
     with contextlib.suppress(ConnectionError):
         if body is not None:
             async for piece in body:

@@ -1,4 +1,4 @@
-"""A slot whose model runs in a worker: what the front knows of the worker, and how clients get there.
+"""A slot whose model runs in a worker: follows what the worker reports, and sends clients there.
 
 A client that follows redirects is sent to the worker with a ticket. Others are relayed.
 """
@@ -36,7 +36,7 @@ CLOSING_S = 5.0
 
 
 class WorkerEngine:
-    """The status of the model in a worker, as the worker reported it last."""
+    """Hold the status of the model in a worker, as the worker reported it last."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.phase = EnginePhase.LOADING
@@ -84,13 +84,12 @@ class WorkerTurn:
 
 
 class WorkerSession:
-    """A session in a worker; until the worker has reported it, the ticket of its controller stands for it.
+    """Follow a session in a worker; until the worker has reported it, its id is that of its controller's ticket.
 
-    `controller` is a client of the front that is relayed, `client` the id of the controller in either case. `expiry` is
-    the timer of a ticket that was not used yet.
-    `is_reported` is whether the worker has reported the session: the ticket has been used. `is_released` is whether the
-    ticket is to be released at the worker, as nobody is to come with it any more. `has_returned` is whether the
-    controller got the slot because it came back with the ticket of another session.
+    `controller` is a relayed controller, None for one that was redirected; `client` is the id of either. `expiry` is
+    the timer of a ticket that was not used yet. `is_reported` is whether the worker has reported the session: the
+    ticket has been used. `is_released` is whether the worker is to refuse the ticket, and to end the session.
+    `has_returned` is whether the controller got the slot because it came back with the ticket of another session.
     """
 
     def __init__(self, send: Callable[[ToWorker], None], ticket: str, client: str) -> None:
@@ -110,21 +109,21 @@ class WorkerSession:
         self.upload_key = ""
         self.resume_secret = ""
         self._send = send
-        # That of a client which resumes; the worker may never report it.
+        # A client that resumes gets another ticket, which the worker may never report.
         self._last_issued = ticket
 
     @property
     def tickets(self) -> tuple[str, ...]:
-        """The ids of the tickets with which the controller may come back to the front."""
+        """Return the ids of the tickets with which the controller may come back to the front."""
         return self.ticket, self._last_issued
 
-    def is_left_with(self, ticket: str) -> bool:
-        """Return whether a client that comes to the front with this ticket is the controller, which was redirected."""
+    def was_redirected_with(self, ticket: str) -> bool:
+        """Return whether the controller was redirected with this ticket; it has lost the session if it returns."""
         return ticket in self.tickets and self.relay is None and not self.is_released
 
     @property
     def ids(self) -> dict[str, str]:
-        """The log fields of the session."""
+        """Return the log fields of the session."""
         return {"client": self.client, **({"session": self.id} if self.is_reported else {})}
 
     def is_resumed_by(self, secret: str) -> bool:
@@ -145,7 +144,7 @@ class WorkerSession:
             self.expiry.cancel()
 
     def release(self) -> None:
-        """Let the worker end the session, or refuse its ticket; the slot is free when the worker has done so."""
+        """Order the worker to end the session, or to refuse its ticket; the slot is free when it has done so."""
         self.is_released = True
         self.end()
         self._send(Release(self.ticket))
@@ -234,7 +233,7 @@ class WorkerSlot:
 
         def viewers_lost(*, is_reachable: bool) -> None:
             if not is_reachable:
-                # The next status says whether the worker serves.
+                # Until the next status.
                 self.lose_contact(NO_CONTACT)
             on_viewers_lost()
 
@@ -289,13 +288,13 @@ class WorkerSlot:
             session.expiry = clock.call_at(clock.now() + TICKET_S, expire)
 
     def release_ticket(self, ticket: str) -> bool:
-        """Begin to free the slot of a controller that was sent to the worker, and has not come there or has left it.
+        """Release the session of a controller that has not come to the worker with this ticket, or has left it.
 
-        Return whether the client waits before all others: not if the slot is not that of this ticket, and not twice
-        while the worker answers, or it could hold a slot beyond its turn.
+        Return whether the client waits before all others: not if it was not redirected to this slot with the ticket,
+        and not twice while the worker answers, or it could hold a slot beyond its turn.
         """
         session = self.session
-        if session is None or not session.is_left_with(ticket):
+        if session is None or not session.was_redirected_with(ticket):
             return False
         how = "left" if session.is_reported else "not come to"
         logger.info("client has %s its worker id=%s worker=%s", how, session.client, self.worker, extra=session.ids)
@@ -399,7 +398,7 @@ class WorkerSlot:
             self.session = None
         if report is not None and self.session is None:
             self.session = WorkerSession(self._send, report.ticket, report.client)
-        # Only now, as the end of a session makes admission look for a free slot.
+        # The new session is set first, because the end of one makes admission look for a free slot.
         if over is not None:
             self._end_session(over)
         session = self.session
@@ -411,7 +410,7 @@ class WorkerSlot:
             self._lose_session(session, "another client has the worker")
             return
         if session.is_released and status.released != session.ticket:
-            # The order was lost with a connection, is on its way, or named the ticket before a resume.
+            # The message was lost with a connection, is on its way, or named the ticket before a resume.
             session.release()
         if report is not None and self.has_started and not had_started:
             session.started_at = session.started_at or self._settings.clock.now() - report.running_s
@@ -440,7 +439,7 @@ class WorkerSlot:
         self._lose_session(session, NO_CONTACT)
 
     def _lose_session(self, session: WorkerSession, reason: str) -> None:
-        """Let the worker end a session, and its controller wait for another one."""
+        """Release a session, and return its controller to the wait queue."""
         controller = session.disconnect()
         session.release()
         self._on_session_lost(session.tickets, controller, reason)

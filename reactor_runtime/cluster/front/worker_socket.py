@@ -46,7 +46,7 @@ class WorkerSocket(asyncio.Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether what is sent goes to the kernel at once."""
+        """Return whether what is sent goes to the kernel at once."""
         return self._connection.state is OPEN and not self._paused
 
     async def open(self, tls: ssl.SSLContext | None) -> None:

@@ -23,7 +23,7 @@ class ViewerLost(Protocol):
 
 
 class WorkerViewers:
-    """Relay viewers, or let them wait here until there is a session to send them to; use on the front's loop.
+    """Relay viewers, or keep them until there is a session to redirect them to; use on the front's loop.
 
     `contract` returns None if the worker has none or does not serve, and `session` the id of the session that runs,
     or "". `on_lost` is called for a viewer that has lost its connection to the worker, with whether that is reachable.
@@ -58,7 +58,7 @@ class WorkerViewers:
         return relayed >= self._settings.options.max_viewers
 
     def watch(self, client: Client) -> None:
-        """Send a viewer to the worker, relay it, or let it wait for a session to be sent to.
+        """Redirect a viewer to the worker, relay it, or keep it until there is a session to redirect it to.
 
         Does nothing while the worker does not serve, as the viewer is assigned again when it does.
         A controller that watches while it waits is relayed: it keeps its connection to the front, and its position,
@@ -111,7 +111,7 @@ class WorkerViewers:
         if end.failure is not None:
             self._on_lost(is_reachable=end.failure is not Failure.UNREACHED)
         elif end.code is CloseCode.SERVER_STOPPING and client.closing is None:
-            # It was stopped alone: this client goes on with another worker.
+            # Only this worker is stopped: the client continues with another one.
             self._on_lost(is_reachable=False)
         elif client.role is Role.CONTROLLER:
             logger.info("client waits without watching id=%s: %s", client.id, end.reason, extra=client.ids)

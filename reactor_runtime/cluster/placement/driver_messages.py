@@ -20,12 +20,11 @@ from reactor_runtime.cluster.placement.placement import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverJob:
-    """The Ray to connect to, and the resources of each worker.
+    """Name the Ray to connect to, and the resources of each worker.
 
-    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. Copy the
-    directory `project` to the nodes unless it is "". The `requirements`, lines of a requirements file of pip,
-    are installed there. Unless `secret` is known or not needed, the driver reads it from workers that run, and fails if
-    none answers.
+    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. The directory
+    `project` is copied to the nodes unless it is "", and the `requirements`, lines of a requirements file of pip, are
+    installed there. If `secret` is "" but needed, the driver reads it from workers that run, and fails if none answers.
     """
 
     address: str
@@ -40,12 +39,12 @@ class DriverJob:
 
     @property
     def namespace(self) -> str:
-        """The namespace of Ray in which the workers of the cluster have their names."""
+        """Return the namespace of Ray in which the workers of the cluster have their names."""
         return f"reactor-{re.sub(r'[^A-Za-z0-9_.-]', '-', self.cluster)}"
 
     @property
     def removal(self) -> str:
-        """The command that ends the workers of the cluster."""
+        """Return the command that ends the workers of the cluster."""
         return f"reactor down --cluster {shlex.quote(self.cluster)} --ray-address {self.address}"
 
 
@@ -74,7 +73,7 @@ class RemoveWorkers:
 
 @dataclass(frozen=True, slots=True)
 class DriverConnected:
-    """The driver is connected to Ray; it found these workers, and their secret, which is "" without one."""
+    """Report the connection to Ray, the workers that were found there, and their secret; "" without one."""
 
     workers: tuple[str, ...]
     secret: str
@@ -82,7 +81,7 @@ class DriverConnected:
 
 @dataclass(frozen=True, slots=True)
 class DriverFailed:
-    """The driver can't use Ray, and ends."""
+    """Report that the driver can't use Ray, and ends."""
 
     error: str
     hint: str

@@ -1,4 +1,4 @@
-"""Where workers run: what the fleet needs of a scheduler such as Ray."""
+"""Where workers run: the interface of a scheduler such as Ray, and its events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class WorkerPending:
-    """A worker has no place yet, for `reason`."""
+    """Report that a worker has no place yet, for `reason`."""
 
     worker: str
     reason: str
@@ -17,10 +17,10 @@ class WorkerPending:
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlaced:
-    """A worker listens on a node: at `url` for clients, at `address` for the front, which is a URL too.
+    """Report the node that a worker listens on: at `url` for clients, at `address` for the front, which is a URL too.
 
-    `certificate` is that which it has read at its start, in PEM; "" without one. Also reported of workers that another
-    front has started.
+    `certificate` is the one that it has read at its start, in PEM; "" without one. Workers that an earlier front has
+    started are reported too.
     """
 
     worker: str
@@ -32,7 +32,7 @@ class WorkerPlaced:
 
 @dataclass(frozen=True, slots=True)
 class WorkerGone:
-    """A worker has ended, or could not be started."""
+    """Report that a worker has ended, or could not be started."""
 
     worker: str
     reason: str
@@ -40,14 +40,14 @@ class WorkerGone:
 
 @dataclass(frozen=True, slots=True)
 class PlacementLost:
-    """The scheduler can't be reached; workers continue."""
+    """Report that the scheduler can't be reached; workers continue."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementRestored:
-    """The scheduler can be reached again; of the workers, it knows these."""
+    """Report that the scheduler can be reached again, and which workers it has."""
 
     workers: tuple[str, ...]
 
@@ -56,11 +56,11 @@ PlacementEvent: TypeAlias = WorkerPending | WorkerPlaced | WorkerGone | Placemen
 
 
 class Placement(Protocol):
-    """Starts and stops workers on the machines of a cluster; use on the front's loop."""
+    """Start and stop workers on the machines of a cluster; use on the front's loop."""
 
     @property
     def found(self) -> tuple[str, ...]:
-        """The workers that ran before this front started; `run` reports them too."""
+        """Return the workers that ran before this front started; `run` reports them too."""
 
     def start(self, worker: str) -> None:
         """Request a place for a new worker, and start it there."""

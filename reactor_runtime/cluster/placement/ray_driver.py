@@ -86,7 +86,7 @@ class RayDriver:
         if found and not secret and self._job.needs_secret:
             secret = await asyncio.to_thread(_read_secret, list(found.values()))
             if not secret:
-                self._send(_silent(self._job, len(found)))
+                self._send(_no_answer(self._job, len(found)))
                 return
         self._send(DriverConnected(tuple(found), secret))
         for worker, actor in found.items():
@@ -94,12 +94,13 @@ class RayDriver:
         checking = asyncio.create_task(self._check_contact())
         try:
             async for line in orders:
-                if await self._is_last(TO_DRIVER.decode(line)):
+                if await self._execute(TO_DRIVER.decode(line)):
                     return
         finally:
             checking.cancel()
 
-    async def _is_last(self, order: ToDriver) -> bool:
+    async def _execute(self, order: ToDriver) -> bool:
+        """Execute an order; return whether it is the last one."""
         match order:
             case StartWorker():
                 try:
@@ -265,7 +266,7 @@ def _kill(actor: Any) -> None:
 
 
 def _cause(error: BaseException) -> str:
-    """Return what an error of Ray says, in one line."""
+    """Return the cause of an error of Ray, in one line."""
     text = str(error)
     if NOT_ON_NODES in text:
         return "Reactor is not installed on the worker's node: pip install 'reactor-live[ray]' there"
@@ -319,8 +320,8 @@ def _runtime_environment(job: DriverJob) -> dict[str, Any]:
     return environment
 
 
-def _silent(job: DriverJob, count: int) -> DriverFailed:
-    """Return the failure to take over workers, which may have sessions."""
+def _no_answer(job: DriverJob, count: int) -> DriverFailed:
+    """Return the failure to take over workers, none of which answers and all of which may have sessions."""
     workers = "1 worker" if count == 1 else f"{count} workers"
     return DriverFailed(
         f"{workers} of the cluster {job.cluster} {'does' if count == 1 else 'do'} not answer in Ray at {job.address}",

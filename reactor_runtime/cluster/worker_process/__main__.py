@@ -1,7 +1,7 @@
 """Runs the worker process: the server of one session, which admits clients by ticket.
 
-It reads a job from standard input, prints one line of JSON when it listens, and ends with its input, by SIGINT or
-SIGTERM, or on an order of the front.
+It reads a job from standard input, prints a line of JSON when it listens, and another if it fails. It ends with its
+input, by SIGINT or SIGTERM, or on an order of the front.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from reactor_runtime import logs, manifest
 from reactor_runtime.cluster.job import WorkerFailed, WorkerJob, WorkerListening, answer_line
 from reactor_runtime.cluster.tickets import TicketGate
-from reactor_runtime.cluster.worker_process.control import Control
+from reactor_runtime.cluster.worker_process.control import ControlSocket
 from reactor_runtime.cluster.worker_process.load_lock import GpuLoadLock
 from reactor_runtime.cluster.worker_process.worker_gate import WorkerGate
 from reactor_runtime.errors import BindError, ReactorError
@@ -105,7 +105,7 @@ def _service(
     )
     slots = backend.admission.slots
     tickets = TicketGate(job.secret, job.cluster, job.worker)
-    control = Control(
+    control = ControlSocket(
         backend.admission,
         tickets,
         settings.clock,

@@ -1,4 +1,4 @@
-"""The control socket of a worker: reports its status to its front, and takes orders. A worker has one front."""
+"""The control socket of a worker: reports its status to its front, and executes orders. A worker has one front."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ORDER = Allowance(MAX_VIEWER_BYTES, MAX_VIEWER_BYTES, f"an order may have {MAX_V
 NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound")
 
 
-class Control:
+class ControlSocket:
     """Serve the front of a worker; `drain` and `stop` end the server. Use on the server's loop.
 
     Another front is refused while the first one answers, and otherwise replaces it.
@@ -107,7 +107,7 @@ class Control:
             await websocket.send_denial_response(PlainTextResponse(f"{error.message}\n", status_code=400))
             return
         while (other := self._connection) is not None and other.front.id != front.id:
-            if await other.runs():
+            if await other.answers():
                 logger.warning("a front was refused: %s; this worker has another: %s", front, other.front)
                 await websocket.send_denial_response(JSONResponse(asdict(other.front), status_code=409))
                 return
@@ -128,7 +128,7 @@ class Control:
     async def _serve_front(self, websocket: WebSocket, connection: _Connection) -> None:
         protocol = SocketProtocol.serving(websocket.scope)
         assert protocol is not None, "a worker runs in a server of ours"
-        protocol.serve(_Orders(partial(self._obey, connection)))
+        protocol.serve(_Orders(partial(self._execute, connection)))
         gone = asyncio.create_task(_disconnected(websocket, connection))
         try:
             with contextlib.suppress(WebSocketDisconnect):
@@ -140,7 +140,7 @@ class Control:
             await asyncio.gather(gone, return_exceptions=True)
 
     async def _send(self, websocket: WebSocket, connection: _Connection) -> None:
-        """Send the status at each change and once a second, and the contract when it is new, while it is the front."""
+        """Send the status at each change and once a second, and a new contract, until another front replaces this."""
         contract: dict[str, Any] | None = None
         while self._connection is connection and not connection.has_gone:
             known = self._admission.slots.contract
@@ -152,7 +152,7 @@ class Control:
             await websocket.send_text(FROM_WORKER.encode(self.status()))
             await connection.changed.wait(self._clock.now() + STATUS_S)
 
-    def _obey(self, connection: _Connection, text: bytes) -> None:
+    def _execute(self, connection: _Connection, text: bytes) -> None:
         if self._connection is not connection:
             return
         try:
@@ -181,7 +181,7 @@ class Control:
 
 
 class _Connection:
-    """The connection to a front; `changed` rings when there is something to send."""
+    """Follow the connection to a front; `changed` rings when there is something to send."""
 
     def __init__(self, front: FrontIdentity, clock: Clock) -> None:
         self.front = front
@@ -190,7 +190,7 @@ class _Connection:
         self._requested = False
         self._answered = asyncio.Event()
 
-    async def runs(self) -> bool:
+    async def answers(self) -> bool:
         """Return whether the front answers within 2 s."""
         self._answered.clear()
         self._requested = True
@@ -211,7 +211,7 @@ class _Connection:
         self._answered.set()
 
     def close(self) -> None:
-        """Note that the front has gone."""
+        """Record that the front has gone."""
         self.has_gone = True
         self._answered.set()
         self.changed.ring()
@@ -221,7 +221,7 @@ class _Connection:
 class _Orders:
     """Receive the orders of a front."""
 
-    obey: Callable[[bytes], None]
+    execute: Callable[[bytes], None]
     share: float = 1.0
 
     def allowance(self, *, is_text: bool) -> Allowance:
@@ -229,7 +229,7 @@ class _Orders:
 
     def receive(self, message: bytes | None, size: int, *, is_text: bool) -> float:  # noqa: ARG002  (as declared)
         if message is not None:
-            self.obey(message)
+            self.execute(message)
         return 0.0
 
 

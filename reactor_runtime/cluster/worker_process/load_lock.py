@@ -1,6 +1,7 @@
-"""A lock on loading a model on a GPU, for all workers of a machine: on Linux one socket has an abstract name.
+"""A lock on loading a model on a GPU, for all workers of a machine: on Linux only one socket can have an abstract name.
 
-It leaves no file, and a worker that is killed while it loads releases it. Other systems have none, and no lock.
+It leaves no file, and a worker that is killed while it loads releases it. Other systems have no abstract names, and so
+no lock.
 """
 
 from __future__ import annotations

@@ -15,17 +15,17 @@ from reactor_runtime.cluster.tickets import TicketExpired, TicketGate, TicketRef
 logger = logging.getLogger(__name__)
 
 FOR_CLIENTS = ("/ws",)
-# The key of the session, which the route checks, admits to it.
+# The route checks the key of the session.
 OPEN = ("/uploads",)
 NO_PAGE = "this is a worker: open the page of its front"
-CLOCKS = "if it comes from the front just now, the clock of this machine is ahead"
+CLOCKS = "if the front has sent it just now, the clock of this machine is ahead"
 NO_TICKET = "this is a worker: connect to its front, which sends a ticket for it"
 
 
 class WorkerGate:
     """Admit a client with a ticket or the secret to resume the session, and the front with the cluster's secret.
 
-    Take role and session from the ticket and ignore those of the query; a client that resumes needs no ticket.
+    Role and session are those of the ticket, not of the query; a client that resumes needs no ticket.
     """
 
     def __init__(self, tickets: TicketGate, secret: str, *, is_resumed_by: Callable[[str], bool]) -> None:
