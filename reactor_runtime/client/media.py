@@ -62,7 +62,7 @@ class Frame:
 
     @functools.cached_property
     def array(self) -> NDArray[np.uint8]:
-        """The pixels, decoded on first access."""
+        """Return the pixels, decoded on first access."""
         return jpeg.decode(self.jpeg)
 
 

@@ -49,7 +49,7 @@ from reactor_runtime.version import version
 logger = logging.getLogger(__name__)
 
 MOST_QUEUED_BYTES = 64 << 20
-# Of an entry without files and the values of a client or message, on the average.
+# The average size of an entry, without its files and the values of an event or a message.
 ENTRY_BYTES = 500
 CLOSE_S = 5.0
 # The size limit of a session held for `keep`.
@@ -148,7 +148,7 @@ class _SessionRecorder:
     def on_begin(self) -> None: ...
 
     def on_step(self, step: int) -> None:  # noqa: ARG002  (the signature of SessionLog)
-        self._leave_other_contract()
+        self._end_at_other_contract()
 
     def on_reload(self, step: int, outcome: ReloadOutcome) -> None:
         waiting, self._cancelled_at = self._cancelled_at == step, None
@@ -164,10 +164,11 @@ class _SessionRecorder:
         self._writing.put(ReloadedFiles(entry, outcome.sources))
 
     def on_error(self, step: int, error: str) -> None:
-        self._leave_other_contract()
+        self._end_at_other_contract()
         self._writing.put(ErrorEntry(step, error))
 
-    def _leave_other_contract(self) -> None:
+    def _end_at_other_contract(self) -> None:
+        """End the recording before code with another contract, now that this code is kept."""
         if self._other_contract_at is not None:
             logger.warning("the recording of the session ends: a reload has changed the contract")
             self._writing.put(EndEntry(self._other_contract_at))
@@ -188,7 +189,7 @@ class _SessionRecorder:
                     self._writing.put(FrameEntry(track, number, array.copy()), array.nbytes)
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None:
-        self._leave_other_contract()
+        self._end_at_other_contract()
         entry = EventEntry(step, event.name, event.data_json, skipped)
         self._writing.put(entry, ENTRY_BYTES + len(event.data_json))
 
@@ -207,7 +208,7 @@ class _SessionRecorder:
         self._writing.put(MessageEntry(step, kind, data), ENTRY_BYTES + len(json.dumps(data)))
 
     def on_end(self, step: int, error: str) -> None:
-        self._leave_other_contract()
+        self._end_at_other_contract()
         self._writing.put(EndEntry(step, error))
 
 

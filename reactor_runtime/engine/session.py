@@ -23,7 +23,7 @@ _handled: ContextVar[tuple[str, int]] = ContextVar("reactor_handled", default=("
 
 
 class SessionStopped(Exception):
-    """Raised at an `await` of the author's code when the controller has left."""
+    """End the author's code at an `await` when the controller has left."""
 
 
 class ModelSession:

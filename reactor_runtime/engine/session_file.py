@@ -150,7 +150,7 @@ class SessionFile:
             return self._path
         if self._file.closed:
             raise UsageError(
-                f"the session has more than {self._most_held_bytes >> 20} MB of inputs, the most that is held",
+                f"the session has more than {self._most_held_bytes >> 20} MiB of inputs, the most that is held",
                 hint="start with --record DIR, which has no limit, or begin a new session",
             )
         return self._copy(time_ns)

@@ -34,40 +34,40 @@ class SessionLog(Protocol):
     seed: int
 
     def on_begin(self) -> None:
-        """The session begins; nothing of it has run."""
+        """Prepare for the session, of which nothing has run."""
 
     def on_step(self, step: int) -> None:
-        """The model has returned an output, or Idle: the one of this number, counted from 1."""
+        """Receive the end of a step, counted from 1: the model has returned an output, or Idle."""
 
     def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]]) -> None:
-        """An output passed its checks; the arrays may change once this returns."""
+        """Receive an output that passed its checks; the arrays may change once this returns."""
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None:
-        """An event is about to be handled, or is skipped because a later one of its name waits."""
+        """Receive an event that is about to be handled, or is skipped because a later one of its name waits."""
 
     def on_applied(self) -> None:
-        """The event of the last `on_event` was handled."""
+        """Receive the end of the handler of the last event."""
 
     def on_reload(self, step: int, outcome: ReloadOutcome) -> None:
-        """The code that makes frames has ended, and starts again."""
+        """Receive a reload, after which the code that makes frames starts again."""
 
     def on_error(self, step: int, error: str) -> None:
-        """The step of this number raised an exception with this message, and the session waits for new code."""
+        """Receive the message of an exception that this step raised; the session waits for new code."""
 
     def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None:
-        """Read number `call` of an input track returned these items, or, without any, raised TimeoutError.
+        """Receive what read number `call` of an input track returned; no items if it raised TimeoutError.
 
-        The number counts from the start of the session or the last reload. None: the read was cancelled.
+        `items` is None if the read was cancelled. Reads are counted from the start of the session or the last reload.
         """
 
     def on_upload(self, file: UploadedFile) -> None:
-        """A client uploaded a file."""
+        """Receive a file that a client uploaded."""
 
     def on_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
-        """The model sent a message, or a handler returned one as its reply."""
+        """Receive a message of the model, or one that a handler returned as its reply."""
 
     def on_end(self, step: int, error: str) -> None:
-        """The session is over; `error` is the message of the exception that ended it, or ""."""
+        """Receive the end of the session; `error` is the message of the exception that ended it, or ""."""
 
 
 class SessionLogs(Protocol):

@@ -13,7 +13,7 @@ _MISSING = object()
 def contract_differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
     """Return how a model's contract differs from the recorded one in tracks, events and messages, one line each.
 
-    What an event is called on a page, and its default values, may differ.
+    Labels, descriptions, bindings and default values may differ.
     """
     old, new = _parts(recorded), _parts(current)
     return [line for kind in old for line in _differences(kind, old[kind], new[kind])]

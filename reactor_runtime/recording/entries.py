@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 # Maps each track of an output to its arrays: one for each frame of a batch.
 Pieces = dict[str, list[NDArray[Any]]]
-# What a reload has done: given the model its new code, loaded it again, failed to load it, or gone back to the code
-# before because the first step of the new code failed.
+# In this order: the model has its new code, it was loaded again, it could not be loaded, or it has its old code again
+# because the first step of the new code failed.
 ReloadKind = Literal["applied", "loaded", "failed", "reverted"]
 
 
@@ -41,7 +41,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class EventEntry:
-    """Record an event handled after `step` steps. `skipped`: a later event of its name replaced it."""
+    """Record an event handled after `step` steps, or `skipped` because a later event of its name replaced it."""
 
     step: int
     name: str
@@ -53,7 +53,8 @@ class EventEntry:
 class ReadEntry:
     """Record a read of an input track that returned `files`, JPEG, WAV or `.npy`; without any it raised TimeoutError.
 
-    It was the track's read number `call` in the session; reads that returned None count too.
+    It was the track's read number `call` since the start of the session or the last reload; reads that returned None
+    count too.
     """
 
     step: int

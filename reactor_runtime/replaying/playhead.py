@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# A playhead that is later than this continues from where it is; it does not hurry.
+# A playhead that is later than this continues from where it is, at the recorded pace.
 LATE_S = 0.1
 
 

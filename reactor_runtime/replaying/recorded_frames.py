@@ -1,6 +1,6 @@
 """The frames of a recording in the order in which they are shown: their outputs, their times, and the events between.
 
-A frame is here all that one bundle shows and plays. Frames are numbered from 0, over all outputs.
+Here, a frame is all that one bundle shows and plays. Frames are numbered from 0, over all outputs.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class RecordedFrames:
 
 
 def marks_of(recording: SessionRecording, frames: RecordedFrames) -> list[tuple[int, str]]:
-    """Return at most 500 frames with what was recorded before them; what comes before neighbouring frames shares one.
+    """Return at most 500 frames, with the events, reloads and starts of a kept last minute that were recorded before.
 
-    That are events, reloads, and the begin of a last minute that was kept.
+    Neighbouring frames share a mark.
     """
     steps = [output.step for output in recording.outputs]
     width = -(-len(frames) // MOST_MARKS)

@@ -50,7 +50,7 @@ class ReplayedSession:
 class Replayer:
     """Replay a session once. `on_progress` is called on the thread of the replay, for each output and at the end.
 
-    `result` is "" until the replay has ended, and then says how its output compares with the recording.
+    `result` is "" until the replay has ended, and then a line on how its output compares with the recording.
     """
 
     def __init__(self, session: ReplayedSession, on_progress: Callable[[], object]) -> None:

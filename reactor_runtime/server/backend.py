@@ -39,7 +39,7 @@ class Backend(Protocol[S]):
 
     @property
     def reloads(self) -> bool:
-        """Whether the project is reloaded while it is served."""
+        """Return whether the project is reloaded while it is served."""
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes that only this backend has."""

@@ -54,12 +54,12 @@ class TurnLimits:
 
     @property
     def notice_s(self) -> float:
-        """How long before the end of a turn the first notice is sent."""
+        """Return how long before the end of a turn the first notice is sent."""
         return min(MAX_NOTICE_S, self.max_session_s / 4)
 
     @property
     def answer_s(self) -> float:
-        """How long an idle controller has to answer the notice."""
+        """Return how long an idle controller has to answer the notice."""
         return min(MAX_ANSWER_S, self.idle_timeout_s)
 
 
@@ -97,7 +97,7 @@ class ServeOptions:
 
     @property
     def exposes_errors(self) -> bool:
-        """Whether clients get the messages of exceptions: with `--dev`, or where all are on this machine.
+        """Return whether clients get the messages of exceptions: with `--dev`, or where all are on this machine.
 
         With hosts, proxies or a root path, clients on other machines may reach a loopback address.
         """

@@ -17,7 +17,7 @@ from reactor_runtime.testing.comparison import Replay
 from reactor_runtime.testing.frame_diff import FrameDiff, FramePair, FrameSimilarity
 
 MOST_LINES = 100
-# Of a chart, in pixels. Each has at most one point for each.
+# The size of a chart in pixels; it has at most one point for each column.
 WIDTH, HEIGHT = 900, 160
 # Equal frames are drawn at the top.
 MOST_DB = 60.0

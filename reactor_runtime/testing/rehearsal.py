@@ -19,11 +19,11 @@ from reactor_runtime.engine.liveness import is_in_debugger
 from reactor_runtime.errors import ModelFailed, ReactorError, author_trail
 from reactor_runtime.testing.studio import Studio
 
-# Of the model's time, which stands still while it computes.
+# On the fake clock, which stands still while the model computes.
 PATIENCE_S = 10.0
 STEP_LIMIT_S = 60.0
 HEIGHT, WIDTH = 480, 640
-# A model may read several at once: so many images, and tenths of a second of sound, wait for it.
+# So many images, and tenths of a second of sound, are sent at once, because a model may read several.
 PIECES = 32
 
 

@@ -75,9 +75,9 @@ class ReplayedEvents:
             self._comparison.result.add_other(event.step, f"event {event.name} is refused: {checked.message}")
 
     def _is_due(self, reload: StoredReload) -> bool:
-        """Return whether a reload comes here: after its steps and their outputs, and not in a later wait.
+        """Return whether a reload is due now: its steps and their outputs are made, and it has ended no wait.
 
-        Code that makes other outputs, or does not wait there, has it a step later.
+        For code that makes fewer outputs, or does not wait there, it is due a step later.
         """
         step = self._position.step or 0
         if step > reload.step:
@@ -85,7 +85,7 @@ class ReplayedEvents:
         return step == reload.step and not reload.entry.waiting and self._comparison.outputs >= reload.outputs
 
     def on_wait(self) -> None:
-        """Repeat a reload that comes while the model waits for an input, in the step after it at the latest."""
+        """Repeat the next reload while the model waits for an input, if it was recorded at most one step later."""
         reload = self._inputs[0] if self._inputs and not self._reloading else None
         step = self._position.step
         if isinstance(reload, StoredReload) and step is not None and reload.step <= step + 1:
@@ -116,7 +116,7 @@ class ReplayedEvents:
 
     @property
     def discards_output(self) -> bool:
-        """Return whether the recorded session had a reload before another output, as for a block that was discarded."""
+        """Return whether an output that comes now is not in the recording: a reload came first, and discarded it."""
         following = self._reloads[0] if self._reloads else None
         return self._reloading or (following is not None and self._comparison.outputs >= following.outputs)
 

@@ -377,7 +377,7 @@ def test_a_session_that_is_too_large_is_not_kept(tmp_path: Path) -> None:
     for _ in range(5):
         log.on_upload(UploadedFile(bytes(300_000)))
     kept = holding.keep()
-    assert (kept.file, kept.message) == ("", "the session has more than 1 MB of inputs, the most that is held")
+    assert (kept.file, kept.message) == ("", "the session has more than 1 MiB of inputs, the most that is held")
     assert "--record DIR" in kept.hint
     assert holding.recorder.start_log(START, Contract.of(Noise)) is not None
     assert holding.keep().file

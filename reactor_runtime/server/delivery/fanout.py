@@ -63,7 +63,7 @@ class Fanout:
 
     @property
     def kept_items(self) -> int:
-        """The number of items kept for members that have not had their turn."""
+        """Return the number of items kept for members that have not had their turn."""
         return len(self._items)
 
     def __contains__(self, member: Client) -> bool:

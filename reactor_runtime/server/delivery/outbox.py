@@ -44,7 +44,7 @@ class SoundQueue:
 
     @property
     def oldest_order(self) -> int | None:
-        """The order number of the oldest piece."""
+        """Return the order number of the oldest piece."""
         return self._waiting[0][0] if self._waiting else None
 
     def put_sound(self, order: int, sound: EncodedSound) -> None:

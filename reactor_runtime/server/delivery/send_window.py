@@ -43,7 +43,7 @@ class SendWindow:
 
     @property
     def frames(self) -> int:
-        """The number of frames that may be in flight now."""
+        """Return the number of frames that may be in flight now."""
         shortest = self._shortest[0][1] if self._shortest else 0.0
         if self.acknowledging and self.round_trip_s > HELD_UP * (shortest + self._interval_s):
             return 1
@@ -135,7 +135,7 @@ class _Rounds:
 
     @property
     def best_rate(self) -> float:
-        """The highest delivery rate of the recent rounds, in frames a second."""
+        """Return the highest delivery rate of the recent rounds, in frames a second."""
         return max(self._rates, default=0.0)
 
     def add_frames(self, seq: int, frames: int, newest_sent: int, now: float) -> bool:

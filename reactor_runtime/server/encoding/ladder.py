@@ -129,7 +129,7 @@ class Ladder:
 
     @property
     def current(self) -> Rung:
-        """The properties of the rung that the client is on."""
+        """Return the properties of the rung that the client is on."""
         return self._rungs[self.rung]
 
     def relative_size(self, rung: int, other: int) -> float:

@@ -217,7 +217,7 @@ class HttpProtocol(H11Protocol):
 
     @property
     def ready(self) -> bool:
-        """Whether what is written goes to the kernel at once."""
+        """Return whether what is written goes to the kernel at once."""
         return not self.flow.write_paused
 
     def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
@@ -368,7 +368,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     @property
     def ready(self) -> bool:
-        """Whether what is posted goes to the kernel at once."""
+        """Return whether what is posted goes to the kernel at once."""
         return self.writable.is_set()
 
     def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
@@ -388,7 +388,7 @@ class SocketProtocol(WebSocketsSansIOProtocol):
 
     @property
     def left_for_good(self) -> bool:
-        """Whether the client has closed the connection with a code that says it does not come back."""
+        """Return whether the client has closed the connection with a code that says it does not come back."""
         received = self.conn.close_rcvd
         return received is not None and received.code in FINAL_CODES
 

@@ -73,7 +73,7 @@ class MessageReader:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a message, or the header of one, has arrived in part."""
+        """Return whether a message, or the header of one, has arrived in part."""
         return self._open or self._at < len(self._data)
 
     def feed(self, data: bytes) -> None:

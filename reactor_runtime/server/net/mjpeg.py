@@ -28,7 +28,7 @@ class Parts:
 
     @property
     def opening(self) -> bytes:
-        """The bytes before the first frame."""
+        """Return the bytes before the first frame."""
         return self._head + b"\r\n" if self._headers_ahead else b""
 
     def around(self, size: int) -> tuple[bytes, bytes]:
@@ -52,7 +52,7 @@ class FrameStream:
 
     @property
     def ready(self) -> bool:
-        """Whether what is posted goes to the kernel at once."""
+        """Return whether what is posted goes to the kernel at once."""
         return self._protocol.ready
 
     def notify_writable(self, on_writable: Callable[[], object] | None) -> None:

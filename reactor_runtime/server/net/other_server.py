@@ -28,7 +28,7 @@ class ItemSender:
 
     @property
     def ready(self) -> bool:
-        """Whether an item may be posted."""
+        """Return whether an item may be posted."""
         return self._item is None
 
     def post(self, item: str | bytes) -> None:

@@ -237,7 +237,7 @@ class ClientReceiver(Generic[S]):
 
     @property
     def share(self) -> float:
-        """The seconds of each second that may be spent on what this client sends."""
+        """Return the seconds of each second that may be spent on what this client sends."""
         return CONTROLLER_SHARE if self._services.inbound.controls(self._client) else VIEWER_SHARE
 
     def allowance(self, *, is_text: bool) -> Allowance:

@@ -50,12 +50,12 @@ class Admission(Generic[S]):
 
     @property
     def draining(self) -> bool:
-        """Whether new clients are refused because the server is stopping."""
+        """Return whether new clients are refused because the server is stopping."""
         return self._stops_at is not None
 
     @property
     def slot_callbacks(self) -> SlotCallbacks[S]:
-        """The callbacks for a slot, which is added to `slots`."""
+        """Return the callbacks for a slot, which is added to `slots`."""
         return SlotCallbacks(
             on_ready=self._slot_ready,
             on_lost=self._slot_lost,

@@ -86,7 +86,7 @@ class EngineSlot:
 
     @property
     def has_started(self) -> bool:
-        """Whether there is a session that has started, and can be watched."""
+        """Return whether there is a session that has started, and can be watched."""
         return self._started and self.engine.phase is EnginePhase.READY
 
     def start_session(self, controller: Client) -> None:

@@ -81,7 +81,7 @@ class SlotSession(Protocol):
 
     @property
     def controller(self) -> Client | None:
-        """The client of this server that controls the session; None if it is connected elsewhere."""
+        """Return the client of this server that controls the session; None if it is connected elsewhere."""
 
     @property
     def phase(self) -> SessionPhase: ...
@@ -145,7 +145,7 @@ class Slot(Protocol):
 
     @property
     def has_started(self) -> bool:
-        """Whether there is a session that has started, and can be watched."""
+        """Return whether there is a session that has started, and can be watched."""
 
     def start_session(self, controller: Client) -> None:
         """Start a session for a controller; the slot is free."""

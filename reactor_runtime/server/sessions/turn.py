@@ -59,12 +59,12 @@ class Turn:
 
     @property
     def left_s(self) -> float | None:
-        """How long the turn may still last; None while no other client waits."""
+        """Return how long the turn may still last; None while no other client waits."""
         return None if self._ends_at is None else _rounded(self._ends_at - self._clock.now())
 
     @property
     def away_s(self) -> float | None:
-        """How long the controller may still resume; None while it is connected."""
+        """Return how long the controller may still resume; None while it is connected."""
         if self._away_at is None:
             return None
         return _rounded(self._away_at + self._limits.resume_grace_s - self._clock.now())

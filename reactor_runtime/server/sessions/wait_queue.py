@@ -21,7 +21,7 @@ class WaitQueue(Generic[T]):
 
     @property
     def waiting(self) -> Sequence[T]:
-        """The controllers that wait, in their order."""
+        """Return the controllers that wait, in their order."""
         return self._waiting
 
     def has_room(self, *, free: int) -> bool:

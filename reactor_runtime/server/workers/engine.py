@@ -37,11 +37,11 @@ class EngineStatus(Protocol):
 
     @property
     def loading_s(self) -> float:
-        """How long the model has been loading, or took to load, in seconds; 0 while it waits until it may load."""
+        """Return how long the model has been loading, or took to load, in seconds; 0 before it may load."""
 
     @property
     def failed_loads(self) -> int:
-        """How many loads have failed since the last one that succeeded."""
+        """Return how many loads have failed since the last one that succeeded."""
 
 
 class Engine(EngineStatus, Protocol):
@@ -49,7 +49,7 @@ class Engine(EngineStatus, Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether the engine has a backlog of unread messages; a message that may be refused should be."""
+        """Return whether the engine has a backlog of unread messages; a message that may be refused should be."""
 
     def memory_bytes(self) -> int | None:
         """Return the memory of the process and its descendants; None where it is unknown."""

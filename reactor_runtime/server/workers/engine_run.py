@@ -60,7 +60,7 @@ class EngineRun:
 
     @property
     def lacked_resources(self) -> bool:
-        """Whether the process ended before the model was loaded because no memory, descriptor or process was left."""
+        """Return whether the process ended before the model was loaded for lack of memory, descriptors or processes."""
         return self._status == EXIT_SHORTAGE and self.ready_at is None and self.failure is None
 
     def send(self, message: ipc.ToEngine) -> None:

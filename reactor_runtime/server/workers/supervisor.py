@@ -79,19 +79,19 @@ class Supervisor:
 
     @property
     def loading_s(self) -> float:
-        """How long the model has been loading, or took to load, in seconds; 0 while it waits until it may load."""
+        """Return how long the model has been loading, or took to load, in seconds; 0 before it may load."""
         if self.phase is EnginePhase.READY:
             return self._load_s
         return 0.0 if self._awaits_loading else time.monotonic() - self._loading_since
 
     @property
     def failed_loads(self) -> int:
-        """How many loads have failed since the last one that succeeded."""
+        """Return how many loads have failed since the last one that succeeded."""
         return self._restarts.failed_loads
 
     @property
     def busy(self) -> bool:
-        """Whether the engine has a backlog of unread messages; a message that may be refused should be."""
+        """Return whether the engine has a backlog of unread messages; a message that may be refused should be."""
         return self._engine_run is not None and self._engine_run.link is not None and self._engine_run.link.backlogged
 
     def send(self, message: ipc.ToEngine) -> None:
