@@ -269,7 +269,7 @@ class ClientReceiver(Generic[S]):
         return 0.0
 
     def _is_passed_on(self, message: bytes, *, is_text: bool) -> bool:
-        """Return whether a message goes to the other server; a client that watches while it waits is a viewer there."""
+        """Return whether to pass a message on; of a client that watches while it waits, only what a viewer may send."""
         if self._client.role is Role.VIEWER or self._services.inbound.controls(self._client):
             return True
         try:
@@ -320,16 +320,17 @@ class ClientReceiver(Generic[S]):
                 services.admission.assignment.set_view(client, message.among(services.admission.slots.tracks))
 
     def _act_for_author(self, lacks: str, act: Callable[[], None]) -> None:
-        """Act for a controller, on a server with `--reload` whose clients are its author's; else send an error.
+        """Act for a controller that may read error messages, on a server with `--reload`; else send an error.
 
-        `lacks` describes a server without `--reload`.
+        `lacks` completes the message of a server without `--reload`.
         """
         client, services = self._client, self._services
         options = services.admission.settings.options
         if options.reload is None:
             client.send_error(ErrorCode.INVALID_MESSAGE, f"the server {lacks}: start it with --reload")
         elif not services.inbound.controls(client) or not options.exposes_errors:
-            client.send_error(ErrorCode.NOT_CONTROLLER, "this is for the controller, on the machine of the server")
+            message = "this is for the controller, on a server that only its own machine reaches, or with --dev"
+            client.send_error(ErrorCode.NOT_CONTROLLER, message)
         else:
             act()
 
