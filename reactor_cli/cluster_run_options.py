@@ -29,7 +29,7 @@ _URL = re.compile(r"https?://[^/{}][^{}]*")
 
 
 def _share(given: str | float) -> float:
-    """Return a number of GPUs or CPUs, of which a fraction may be given below 1."""
+    """Return a number of GPUs or CPUs: a whole one, or a fraction of one."""
     try:
         number = float(given)
     except ValueError:
@@ -128,7 +128,7 @@ class ClusterRunOptions:
             "--spare",
             parser=whole_number(0, MAX_WORKERS),
             metavar="N",
-            help="Free sessions for which models are loaded ahead.",
+            help="Keep models for N more sessions loaded than clients use.",
         ),
     ] = 0
     idle_after: Annotated[
@@ -170,7 +170,6 @@ class ClusterRunOptions:
             "--project-on-nodes", help="Use the project at the same path of each node; by default Ray copies it there."
         ),
     ] = False
-
     requirements: Annotated[
         Path | None,
         typer.Option(

@@ -22,7 +22,7 @@ from typing import Any
 # Rows and columns below which there is no room for a status line.
 SMALLEST = 4, 20
 FLASH_S = 2.0
-# The rate, the times and the clients are shown before the keys, the keys before the rest.
+# The rate, the times and the clients are more important than the keys, the other facts less.
 LEAST_FACTS = 4
 HANDOVER_S = 0.1
 _ICANON_ECHO = termios.ICANON | termios.ECHO

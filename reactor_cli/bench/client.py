@@ -30,7 +30,7 @@ NO_FRAME_HINT = (
 NO_OUTPUT = "the model has no output to measure"
 NO_OUTPUT_HINT = "add `class MyOutput(Output): main_video: Video`"
 ENDED = "the model ended its session {:.1f} s after the client had connected"
-ENDED_HINT = "measure a shorter time with --seconds, or let the model make frames until its client leaves"
+ENDED_HINT = "measure a shorter time with --seconds, or make frames until the client leaves"
 # The types of values that can be sent as they are in the state.
 PLAIN = (bool, int, float, str)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SIZE_INCHES = (9, 8)
 PNG_DPI = 150
-# More points than this are not told apart.
+# More points would overlap.
 MOST_POINTS = 4000
 _PAGE = '<!doctype html>\n<meta charset="utf-8">\n<title>{title}</title>\n{svg}'
 

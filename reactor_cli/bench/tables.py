@@ -10,7 +10,7 @@ from reactor_cli.bench.figures import ModelCost
 if TYPE_CHECKING:
     from rich.table import Table
 
-# Differences with a smaller probability of chance are shown as such.
+# A difference counts if chance alone would produce one as large with a smaller probability.
 SIGNIFICANT = 0.01
 LEAST = 1e-3
 
@@ -78,7 +78,7 @@ def comparison(names: Sequence[str], first: ModelCost, second: ModelCost) -> Tab
 
 
 def describe_difference(names: Sequence[str], first: ModelCost, second: ModelCost, *, p: float) -> str:
-    """Return one sentence on whether the steps of two models differ; `p` is the probability of that by chance."""
+    """Return one sentence on whether the steps of two models differ; chance alone would do so with probability `p`."""
     before, after = first.step_p50_ms, second.step_p50_ms
     if not before or not after:
         return "there are no steps to compare"

@@ -38,7 +38,7 @@ Examples:
   reactor bench                              the project in this directory
   reactor bench my-model --set steps=4       with a value of config.yml overridden
   reactor bench --compare steps=4 steps=8    two configs side by side
-  reactor bench --compare-git main           the files of main, and those of now
+  reactor bench --compare-git main           the files of main, and the current ones
   reactor bench --json > figures.json        for programs
 
 \b
@@ -62,7 +62,7 @@ def bench(
     ] = None,
     compare_git: Annotated[
         str | None,
-        typer.Option("--compare-git", metavar="REV", help="Measure the files of a revision and those of now."),
+        typer.Option("--compare-git", metavar="REV", help="Measure the files of a revision and the current ones."),
     ] = None,
     rounds: Annotated[
         int | None,

@@ -48,8 +48,8 @@ Examples:
 
 \b
 Exit codes: 0 equal, or accepted; 1 different, or the model failed; 2 an error
-in the command, the recording or the class, or another contract; 3 the port is
-taken; 4 load() failed; 130 interrupted. With --serve, those of reactor run.
+in the command, the recording or the class, or another contract; 4 load()
+failed; 130 interrupted. With --serve, those of reactor run.
 """
 
 
@@ -248,7 +248,7 @@ def _clip(out: Path | None, sample_rates: dict[str, int | None], fps: float) -> 
 
 
 def _changed_files(recording: SessionRecording, project: Path) -> list[str]:
-    """Return the files of the project that have another content than at the end of the recording, or are gone."""
+    """Return the files of the project that have changed or gone since the end of the recording."""
     from reactor_runtime.recording.file import hash_file
 
     return [name for name, hash in recording.files.items() if hash_file(project / name) != hash]

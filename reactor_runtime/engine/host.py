@@ -119,7 +119,7 @@ class Host:
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
-        # How the last session that failed did.
+        # The exception and the place of the last failure of a session.
         self._failure: tuple[type[BaseException], errors.Location | None] | None = None
         self._current: tuple[ModelSession, Dispatcher] | None = None
         if isinstance(model, AsyncModel):

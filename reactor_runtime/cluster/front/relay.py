@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 OPENING_S = 5.0
 MOST_WAITING_BYTES = 4 * 1024 * 1024
-# Of an entry of the queue, beside its message.
+# The memory of an entry of the queue, beside its message.
 ENTRY_BYTES = 64
 UNKNOWN_INTERVAL_S = 1 / 30
 BYTES_PER_SAMPLE = 2

@@ -434,7 +434,7 @@ class WorkerSlot:
             self.resume_session(controller)
             return
         if pauses:
-            # The controller would get this worker again at once.
+            # Otherwise the controller would get this worker again at once.
             self.lose_contact(NO_CONTACT)
         self._lose_session(session, NO_CONTACT)
 

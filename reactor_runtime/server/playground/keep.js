@@ -1,4 +1,4 @@
-/** Has the button that saves a recording of the session with its last minute, and shows where it is. */
+/** The button that saves a recording of the session with its last minute, and a card with the path of the file. */
 
 /** @import { Session } from "./client/reactor.js" */
 
@@ -33,7 +33,7 @@ export class KeepPanel {
       el("button", { type: "button", title: "Hide", "aria-label": "Hide", onclick }, "✕"),
       el("div", { role: "status" }, this.#headline, this.#command, this.#message, this.#hint),
     );
-    // The bindings and the tools of the stage would take these for input.
+    // The bindings and the tools of the stage would handle these as input.
     for (const name of ["pointerdown", "click", "wheel"])
       this.#card.addEventListener(name, (event) => event.stopPropagation());
     byId("reload").before(this.#button);
@@ -45,7 +45,7 @@ export class KeepPanel {
     });
     on("session", () => this.#restart());
     on("status", () => this.#restart());
-    // One of them may be the answer.
+    // An error may be the answer to `keep()`.
     on("error", () => this.#label());
     this.#restart();
   }
@@ -74,5 +74,5 @@ export class KeepPanel {
   }
 }
 
-/** Return a path as a shell takes it. */
+/** Quote a path for a shell. */
 const quoted = (path) => (/^[\w./~-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

@@ -1,4 +1,4 @@
-/** Lets a viewer choose the session to watch, on a server with several. */
+/** The list from which a viewer chooses the session to watch, on a server with several. */
 
 /** @import { Session } from "./client/reactor.js" */
 
@@ -22,7 +22,7 @@ export async function attach(session) {
     }
     choice.value = session.id ?? "";
   };
-  // The list of an open select does not change: it is brought up to date just before.
+  // An open select shows no changes, so its list is refreshed just before.
   for (const name of ["pointerenter", "focus"]) choice.addEventListener(name, refresh);
   session.addEventListener("session", refresh);
   byId("role").after(label);

@@ -44,7 +44,7 @@ class SlotPool(Generic[S]):
         del self._slots[slot.number]
 
     def offer(self, slot: S) -> None:
-        """Note that a slot may be free now: its model is ready, or its session has ended."""
+        """Record that a slot may be free now: its model is ready, or its session has ended."""
         rank = slot.failed_in_a_row, slot.number
         if rank not in self._in_free:
             self._in_free.add(rank)
@@ -66,7 +66,7 @@ class SlotPool(Generic[S]):
         return None
 
     def bind(self, client: Client, slot: S | None) -> None:
-        """Note the one slot whose session a client is to control or to watch; None for a client that has gone."""
+        """Record the slot whose session a client is to control or to watch; None for a client that has gone."""
         if slot is None:
             self._slot_of.pop(client, None)
         else:

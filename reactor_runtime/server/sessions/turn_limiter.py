@@ -9,7 +9,7 @@ from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 
-# To look at thousands of sessions takes milliseconds.
+# Sorting thousands of sessions takes milliseconds.
 MOST_AT_ONCE = 64
 LATER_S = 0.2
 

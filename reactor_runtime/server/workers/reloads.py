@@ -1,4 +1,4 @@
-"""Which outcome of a reload clients know of, and what waits for the next save, for one engine."""
+"""Reports the outcomes of reloads of one engine, and what waits for the next save."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reloads:
         self._on_reload = on_reload
 
     def report(self, reloaded: Reloaded) -> None:
-        """Report an outcome; that no file has changed only after another outcome than "applied"."""
+        """Report an outcome; "unchanged" is omitted after "applied", and otherwise reported as "applied"."""
         if reloaded.status == "unchanged":
             if not self._unfinished:
                 return

@@ -25,9 +25,9 @@ STEP_MS = 10
 
 
 async def saved_files(project: Path, files: Callable[[], Collection[Path]]) -> AsyncIterator[frozenset[Path]]:
-    """Yield the watched files, once they have been read, then each time those that have other content.
+    """Yield all watched files when they have been read, then each time those whose content has changed.
 
-    Watched are the Python files of a project, and those of `files()`. Folders that begin with a dot, virtual
+    These are the Python files of a project, and those of `files()`. Folders that begin with a dot, virtual
     environments and `node_modules` are left out. Folders may be deleted and made again, also that of the project.
     """
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
@@ -36,7 +36,7 @@ async def saved_files(project: Path, files: Callable[[], Collection[Path]]) -> A
     digests: dict[Path, bytes | None] = dict.fromkeys(files(), b"")
 
     def concerns(_: watchfiles.Change, path: str) -> bool:
-        # One of them, or a folder above. A watched folder that has gone is no directory any more.
+        # A watched folder, also after its deletion, or one around the project or a file.
         if path in folders or any(each.is_relative_to(path) for each in (project, *files())):
             return True
         may_matter = path.endswith(".py") or (os.path.isdir(path) and not _is_ignored(path))
@@ -73,7 +73,7 @@ async def _changes(
         async with contextlib.aclosing(merged(watched)) as merged_changes:
             async for changes in merged_changes:
                 yield None if changes is None else {Path(path) for _, path in changes}
-                # Its watch ended with it. Another folder may have its name.
+                # The watch ends with its folder, of whose name there may be a new one.
                 if any(change is watchfiles.Change.deleted and path in folders for change, path in changes or ()):
                     return
     # A folder was deleted before it was watched.
@@ -114,8 +114,8 @@ async def _is_done(future: asyncio.Future[Any], timeout_s: float) -> bool:
 def _folders_and_modules(project: Path, files: Collection[Path]) -> tuple[set[str], set[Path]]:
     """Return the folders to watch for a project and `files`, and the Python files of the project.
 
-    They are those that may have modules, and those around the project and each of the files, or the nearest that
-    exists. A virtual environment is known by its `pyvenv.cfg`.
+    The folders are those that may have modules, and the nearest existing one around the project and around each file.
+    A virtual environment has a `pyvenv.cfg`.
     """
     # A folder in which a process works, such as the server, does not report its own end.
     folders = {str(next(filter(Path.is_dir, path.parents), path)) for path in (project, *files)}
