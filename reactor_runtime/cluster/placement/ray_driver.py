@@ -364,7 +364,7 @@ def why_not_connected(job: DriverJob, error: BaseException) -> DriverFailed:
 
 def _sender(output: FileIO) -> Callable[[FromDriver], None]:
     def send(message: FromDriver) -> None:
-        # A front that ends does not read what becomes of its workers.
+        # A front that ends does not read the last events.
         with contextlib.suppress(BrokenPipeError):
             output.write(f"{FROM_DRIVER.encode(message)}\n".encode())
 

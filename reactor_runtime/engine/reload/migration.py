@@ -79,7 +79,7 @@ class Migration:
         attributes: dict[str, Any] = getattr(instance, "__dict__", {})
         places = [(value, partial(attributes.__setitem__, name)) for name, value in list(attributes.items())]
         for slot in self._slots_of(type(instance)):
-            # One that has no value raises.
+            # A slot without a value raises.
             with contextlib.suppress(AttributeError):
                 places.append((slot.__get__(instance), partial(slot.__set__, instance)))
         for value, replace in places:

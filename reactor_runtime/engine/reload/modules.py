@@ -44,7 +44,7 @@ class ProjectModules:
         self.sources: dict[str, Source] = {}
         # The modules that could not be found, as in `try: import fast`.
         self.missing: set[str] = set()
-        # Of the modules that had to be parsed.
+        # The imports of the modules that had to be parsed.
         self._imports: dict[str, tuple[Source, frozenset[str]]] = {}
         self._project = project.resolve()
 

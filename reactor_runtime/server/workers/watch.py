@@ -82,15 +82,15 @@ async def _changes(
 
 
 async def merged(reports: AsyncIterator[set[T]]) -> AsyncGenerator[set[T] | None]:
-    """Yield None when it waits for the first report, then together those of changes less than QUIET_MS apart.
+    """Yield None when the first report is awaited, then sets of changes that are less than QUIET_MS apart.
 
-    Changes are together for at most LONGEST_MS.
+    A set has the changes of at most LONGEST_MS.
     """
     coming = asyncio.ensure_future(anext(reports))
     now = asyncio.get_running_loop().time
     quiet_s = (QUIET_MS + 2 * STEP_MS) / 1000
     try:
-        # `anext` has begun then.
+        # After this, `anext` has begun.
         await asyncio.sleep(0)
         yield None
         while True:
