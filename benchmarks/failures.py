@@ -50,7 +50,7 @@ SERVING = ("ready", "busy")
 
 @dataclass
 class Viewed:
-    """A client that always wants a session, and for each of its frames the arrival and the session."""
+    """Connect a client again and again, and record the arrival and the session of each frame."""
 
     port: int
     frames: list[tuple[float, str | None]] = field(default_factory=list)

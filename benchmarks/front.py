@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 
-from tests.cluster.crowd import Crowd, Figures
+from tests.cluster.arrivals import Arrivals, Timings
 
 SECONDS = 300.0
 
@@ -19,9 +19,9 @@ def main() -> int:
     logging.disable(logging.CRITICAL)
     for share in (0.9, 1.02):
         began = time.process_time()
-        figures = asyncio.run(_run(share))
+        timings = asyncio.run(_run(share))
         used_s = time.process_time() - began
-        admissions, waits = sorted(figures.admission_s), sorted(figures.waited_s)
+        admissions, waits = sorted(timings.admission_s), sorted(timings.waited_s)
         sys.stdout.write(
             f"{share:.0%} in use, {len(admissions)} admissions in {SECONDS:.0f} s: "
             f"processor p50 {1e3 * _of(admissions, 0.5):.2f} ms, p99 {1e3 * _of(admissions, 0.99):.2f} ms; "
@@ -31,9 +31,9 @@ def main() -> int:
     return 0
 
 
-async def _run(share: float) -> Figures:
-    crowd = Crowd(nodes=1000, slots=8, share=share, arrivals_per_s=50_000 / 3600, failure_every_s=30.0)
-    return await crowd.run(SECONDS)
+async def _run(share: float) -> Timings:
+    arrivals = Arrivals(nodes=1000, slots=8, share=share, arrivals_per_s=50_000 / 3600, failure_every_s=30.0)
+    return await arrivals.run(SECONDS)
 
 
 def _of(values: list[float], share: float) -> float:

@@ -53,22 +53,22 @@ def waiting() -> Iterator[Row]:
 
 async def _measure(count: int) -> tuple[float, list[float], float]:
     """Return the share of a core that the front uses, the times until clients are assigned, and their updates."""
-    async with _running_front(count) as crowd:
+    async with _running_front(count) as cluster:
         if count:
-            await crowd.fill(WORKERS + count)
+            await cluster.fill(WORKERS + count)
         await asyncio.sleep(SETTLE_S)
-        crowd.assigned_s.clear()
-        updates, used_s, began = crowd.updates, cpu_of(crowd.front), time.monotonic()
+        cluster.assigned_s.clear()
+        updates, used_s, began = cluster.updates, cpu_of(cluster.front), time.monotonic()
         while (at := time.monotonic()) < began + SECONDS:
-            crowd.come()
+            cluster.come()
             if count:
-                crowd.end_a_session()
+                cluster.end_a_session()
             await asyncio.sleep(at + 1 / PER_S - time.monotonic())
-        assert not crowd.failures, crowd.failures[:3]
+        assert not cluster.failures, cluster.failures[:3]
         passed_s = time.monotonic() - began
-        share = (cpu_of(crowd.front) - used_s) / passed_s
-        assigned_ms = sorted(1e3 * seconds for seconds in crowd.assigned_s)
-        return share, assigned_ms, (crowd.updates - updates) / passed_s / max(count, 1)
+        share = (cpu_of(cluster.front) - used_s) / passed_s
+        assigned_ms = sorted(1e3 * seconds for seconds in cluster.assigned_s)
+        return share, assigned_ms, (cluster.updates - updates) / passed_s / max(count, 1)
 
 
 @dataclass
@@ -88,8 +88,8 @@ class _Worker:
 
 
 @dataclass
-class _Crowd:
-    """The workers and the clients of a front; `assigned_s` has a time for each client that got its redirect."""
+class _Cluster:
+    """Run the workers and the clients of a front; `assigned_s` has a time for each client that got its redirect."""
 
     with_queue: bool
     front: int = 0
@@ -173,9 +173,9 @@ class _Crowd:
 
 
 @contextlib.asynccontextmanager
-async def _running_front(count: int) -> AsyncIterator[_Crowd]:
-    crowd = _Crowd(with_queue=count > 0)
-    async with serve(crowd.serve_worker, "127.0.0.1", 0, compression=None, ping_interval=None) as workers:
+async def _running_front(count: int) -> AsyncIterator[_Cluster]:
+    cluster = _Cluster(with_queue=count > 0)
+    async with serve(cluster.serve_worker, "127.0.0.1", 0, compression=None, ping_interval=None) as workers:
         url = f"http://127.0.0.1:{next(iter(workers.sockets)).getsockname()[1]}"
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "benchmarks.front_process", url, str(WORKERS), str(2 * count + WORKERS)),
@@ -183,14 +183,14 @@ async def _running_front(count: int) -> AsyncIterator[_Crowd]:
         )
         try:
             assert process.stdout is not None, "stdout is a pipe"
-            crowd.front, crowd.port = process.pid, int(await process.stdout.readline())
-            await crowd.until(lambda: len(crowd.workers) == WORKERS)
+            cluster.front, cluster.port = process.pid, int(await process.stdout.readline())
+            await cluster.until(lambda: len(cluster.workers) == WORKERS)
             await asyncio.sleep(SETTLE_S)
-            yield crowd
+            yield cluster
         finally:
-            for task in tuple(crowd.tasks):
+            for task in tuple(cluster.tasks):
                 task.cancel()
-            await asyncio.gather(*crowd.tasks, return_exceptions=True)
+            await asyncio.gather(*cluster.tasks, return_exceptions=True)
             process.send_signal(signal.SIGKILL)
             await process.wait()
 

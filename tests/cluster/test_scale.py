@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.workers.engine import EnginePhase
-from tests.cluster.crowd import Crowd
+from tests.cluster.arrivals import Arrivals
 from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
 
 SCALING = Scaling(least=1, most=4, spare=1, idle_after_s=60.0)
@@ -266,14 +266,14 @@ TestFrontMachine = FrontMachine.TestCase
 
 
 async def test_a_free_worker_is_assigned_at_once_while_machines_fail() -> None:
-    crowd = Crowd(nodes=20, slots=8, share=0.7, arrivals_per_s=10.0, failure_every_s=15.0)
-    figures = await crowd.run(60.0)
-    assert len(figures.waited_s) > 500
-    assert max(figures.waited_s) == 0.0
+    arrivals = Arrivals(nodes=20, slots=8, share=0.7, arrivals_per_s=10.0, failure_every_s=15.0)
+    timings = await arrivals.run(60.0)
+    assert len(timings.waited_s) > 500
+    assert max(timings.waited_s) == 0.0
 
 
 async def test_clients_are_served_in_their_order_by_workers_that_are_never_idle_above_capacity() -> None:
-    crowd = Crowd(nodes=20, slots=8, share=1.02, arrivals_per_s=10.0, failure_every_s=15.0)
-    figures = await crowd.run(60.0)
-    assert len(figures.waited_s) > 300
-    assert max(figures.waited_s) > 1.0
+    arrivals = Arrivals(nodes=20, slots=8, share=1.02, arrivals_per_s=10.0, failure_every_s=15.0)
+    timings = await arrivals.run(60.0)
+    assert len(timings.waited_s) > 300
+    assert max(timings.waited_s) > 1.0

@@ -19,22 +19,22 @@ MOST_IDLE_S = 0.1
 
 
 @dataclass
-class Figures:
+class Timings:
     """Seconds of the front's processor for each admission, and of the clock that each client waited."""
 
     admission_s: list[float] = field(default_factory=list)
     waited_s: list[float] = field(default_factory=list)
 
 
-class Crowd:
-    """Fill a front to a share of its slots, and let `arrivals_per_s` clients come while a machine fails now and then.
+class Arrivals:
+    """Fill a front to a share of its slots, and send `arrivals_per_s` clients to it while machines fail.
 
     Sessions last so long that this share stays in use. Checks that clients get workers in their order, those that have
     lost theirs first, and that no worker is idle for more than 100 ms while a client waits.
     """
 
     def __init__(self, *, nodes: int, slots: int, share: float, arrivals_per_s: float, failure_every_s: float) -> None:
-        self.figures = Figures()
+        self.timings = Timings()
         self._random = random.Random(1)
         self._rate = arrivals_per_s
         self._failure_every_s = failure_every_s
@@ -53,21 +53,21 @@ class Crowd:
             on_assigned=self._assigned,
         )
 
-    async def run(self, seconds: float) -> Figures:
-        """Return the figures of this time, which begins when all workers are loaded and the first clients served."""
+    async def run(self, seconds: float) -> Timings:
+        """Return the timings of this time, which begins when all workers are loaded and the first clients served."""
         simulation = self.simulation
         now = simulation.clock.now()
         await simulation.run_until(now + LOAD_S + 5)
         for number in range(self._first):
             self._come(f"first-{number}")
         await simulation.run_until(now + LOAD_S + 10)
-        self.figures = Figures()
+        self.timings = Timings()
         simulation.at(simulation.clock.now(), lambda: self._arrive(0))
         simulation.at(simulation.clock.now() + self._failure_every_s, self._fail)
         self._check_idle()
         await simulation.run_until(simulation.clock.now() + seconds)
         await simulation.end()
-        return self.figures
+        return self.timings
 
     def _arrive(self, number: int) -> None:
         now = self.simulation.clock.now()
@@ -79,12 +79,12 @@ class Crowd:
         (self._returned if returning else self._arrived).append(name)
         began = time.thread_time()
         self.simulation.arrive(name, returning=returning)
-        self.figures.admission_s.append(time.thread_time() - began)
+        self.timings.admission_s.append(time.thread_time() - began)
 
     def _assigned(self, assignment: Assignment) -> None:
         assert assignment.client == (self._returned or self._arrived).popleft()
         came, now = self._came.pop(assignment.client), self.simulation.clock.now()
-        self.figures.waited_s.append(now - came)
+        self.timings.waited_s.append(now - came)
         self.simulation.at(now + REDIRECT_S, lambda: self._go(assignment))
 
     def _go(self, assignment: Assignment) -> None:
