@@ -89,7 +89,7 @@ async def test_a_worker_that_closes_the_connection_is_an_error() -> None:
 
 async def test_a_worker_that_does_not_answer_is_an_error() -> None:
     async with worker() as url:
-        with pytest.raises(TimeoutError, match=r"nothing for 0\.1 s"):
+        with pytest.raises(TimeoutError, match=r"nor sent anything for 0\.1 s"):
             await request_worker("GET", f"{url}hangs", headers=[], tls=None, stalled_s=0.1)
 
 
