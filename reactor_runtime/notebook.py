@@ -46,18 +46,19 @@ def show(
 ) -> NotebookServer:
     """Serve a model, and show its page in the output of the cell; return the server, which `stop()` ends.
 
-    `config` overrides values of the config, and the options are those of `serve`. A server that an earlier call has
-    started for a class of this name applies the new code, as after a save with `reactor run --reload`; it is replaced
-    if config or options differ, or it has ended. The server ends with the kernel. Raises UsageError outside of a
-    notebook, and ClassError for a class whose source is not in a cell or a file.
+    `config` overrides values of the config, and the options are those of `serve`. After a cell that changes the class,
+    the server applies the new code, as after a save with `reactor run --reload`. A server that an earlier call has
+    started for a class of this name continues, unless config or options differ, or it has ended. The server ends with
+    the kernel. Raises UsageError outside of a notebook, and ClassError for a class whose source is not in a cell or a
+    file.
     """
     shell = _shell()
-    servers: dict[str, NotebookServer] = vars(shell).setdefault(_SERVERS, {})
+    servers = _servers_of(shell)
     if not isinstance(model, type) or not issubclass(model, Model):
         raise ClassError(f"{model!r} is not a class of a model", hint="show(MyModel), the class and not an object")
     name, cells = model.__name__, _python_cells(shell)
     chosen = {**_OPTIONS, "set": config or {}, **options}
-    if name not in servers or not servers[name].apply(model, cells, chosen):
+    if name not in servers or not servers[name].serves(model, chosen):
         if name in servers:
             servers.pop(name).stop()
         servers[name] = NotebookServer(model, cells, chosen)
@@ -70,7 +71,9 @@ class NotebookServer:
 
     def __init__(self, model: type[Model], cells: Sequence[str], options: dict[str, Any]) -> None:
         self._options = options
+        self._name = model.__name__
         self._folder: str | None = None
+        self._source = ""
         if model.__module__ == "__main__":
             source = module_of_cells(model.__name__, cells, folder=os.getcwd())
             self._folder = tempfile.mkdtemp(prefix="reactor-notebook-")
@@ -109,17 +112,24 @@ class NotebookServer:
             self.stop()
             raise UsageError(f"{model.__name__} could not be served: {''.join(self._before).strip()}")
 
-    def apply(self, model: type[Model], cells: Sequence[str], options: dict[str, Any]) -> bool:
-        """Write the newest code for a running server, which applies it; return False if it needs another server."""
-        if self._folder is None or model.__module__ != "__main__" or options != self._options:
-            return False
-        if self._process.poll() is not None:
-            return False
-        self._write(module_of_cells(model.__name__, cells, folder=os.getcwd()))
-        return True
+    def serves(self, model: type[Model], options: dict[str, Any]) -> bool:
+        """Return whether the server runs, with these options and a class of a cell."""
+        return self._runs_cells and model.__module__ == "__main__" and options == self._options
+
+    def apply(self, cells: Sequence[str]) -> None:
+        """Let a server that runs a class of a cell apply what these cells have changed."""
+        if self._runs_cells:
+            source = module_of_cells(self._name, cells, folder=os.getcwd())
+            if source != self._source:
+                self._write(source)
+
+    @property
+    def _runs_cells(self) -> bool:
+        return self._folder is not None and self._process.poll() is None
 
     def _write(self, source: str) -> None:
         assert self._folder is not None, "the class is one of a cell"
+        self._source = source
         (Path(self._folder) / f"{MODULE}.py").write_text(source, encoding="utf-8")
 
     def display(self, height: int) -> None:
@@ -177,6 +187,21 @@ def _shell() -> Any:
     if shell is None:
         raise UsageError("show() needs a notebook", hint="in a script, serve(MyModel) serves a model")
     return shell
+
+
+def _servers_of(shell: Any) -> dict[str, NotebookServer]:
+    """Return the servers of a notebook by the names of their classes; they apply each cell after it was executed."""
+    if _SERVERS not in vars(shell):
+        vars(shell)[_SERVERS] = {}
+        shell.events.register("post_run_cell", lambda _: _apply_cells(shell))
+    servers: dict[str, NotebookServer] = vars(shell)[_SERVERS]
+    return servers
+
+
+def _apply_cells(shell: Any) -> None:
+    cells = _python_cells(shell)
+    for server in _servers_of(shell).values():
+        server.apply(cells)
 
 
 def _python_cells(shell: Any) -> list[str]:
