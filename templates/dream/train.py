@@ -155,6 +155,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch, by default 1, which is enough")
     parser.add_argument("--out", type=Path, default=WEIGHTS, help="the file to write, by default dream.safetensors")
     options = parser.parse_args()
+    if options.minutes <= 0 or options.updates < 1:
+        parser.error("--minutes and --updates have to be above 0")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
     dream = Dream().to(memory_format=torch.channels_last)
