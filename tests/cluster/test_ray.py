@@ -183,6 +183,7 @@ def test_a_killed_engine_ends_its_session_with_the_reason_and_the_other_goes_on(
                 assert again.state["pid"] not in (killed, other.state["pid"])
             shown(other)
             assert other.id == id
+        server.stop()
 
 
 @pytest.fixture
