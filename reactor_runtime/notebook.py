@@ -82,21 +82,7 @@ class NotebookServer:
         else:
             manifest = manifest_of(model)
             place = str(manifest.project), manifest.module, manifest.class_name
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "reactor_runtime.notebook",
-                json.dumps([*place, self._folder]),
-                *arguments_of(options),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            # Interrupting a cell sends SIGINT to the whole group of the kernel.
-            start_new_session=True,
-        )
+        self._process = _start_process([*place, self._folder], options)
         self._listening = threading.Event()
         self._is_stopping = False
         # The server's output before its address.
@@ -174,6 +160,18 @@ class NotebookServer:
                 elif not self._is_stopping:
                     sys.stdout.write(line)
         self._listening.set()
+
+
+def _start_process(place: list[str | None], options: dict[str, Any]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "reactor_runtime.notebook", json.dumps(place), *arguments_of(options)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # Interrupting a cell sends SIGINT to the whole group of the kernel.
+        start_new_session=True,
+    )
 
 
 def _query(url: str) -> str:

@@ -99,38 +99,24 @@ def _load(
     if load.log_format == "json":
         prints.log_prints(standard_streams)
     progress = Progress(lambda line, fraction: channel.send(ipc.Loading(line, fraction)))
-
-    @contextlib.contextmanager
-    def loading(model: type[Model]) -> Iterator[None]:
-        # Of the class, because a VideoModel loads in its __init__.
-        model._on_progress = progress.report
-        with watch_output(progress.add_line, list(standard_streams.values())):
-            yield
-        model._on_progress = None
-
+    outputs = list(standard_streams.values())
     modules = ProjectModules(project)
     if load.reload:
         modules.record()
-    with watch_output(progress.add_line, list(standard_streams.values())):
-        # Libraries such as PyTorch take seconds, and write nothing.
-        progress.add_line(f"importing {load.module}")
-        model_class = importing.import_class(project, load.module, load.class_name)
-        progress.add_line("")
-        contract = Contract.of(model_class)
-        contract.style.check_finished(model_class)
-        check_presets(contract, load.presets, project)
+    with watch_output(progress.add_line, outputs):
+        contract = _import_model(load, progress)
         channel.send(describe(contract))
     given = yaml.safe_load(load.config)
-    config = author.config_of(model_class, given, project)
+    config = author.config_of(contract.model, given, project)
     settings = ReloadSettings(
         modules=modules,
         place=(load.module, load.class_name),
         config=given,
         keeps_sessions=True,
-        while_loading=lambda contract: loading(contract.model),
+        while_loading=lambda contract: _progress_reported(contract.model, progress, outputs),
     )
     trace = TraceRecorder(clock, channel.send) if load.trace else None
-    with loading(contract.model):
+    with _progress_reported(contract.model, progress, outputs):
         model = author.make_model(contract, config, project)
         recorder = _recorder(load, channel)
         host = Host(
@@ -148,6 +134,29 @@ def _load(
         author.call_load(model, config, project)
         contract.style.check_loaded(model)
     return host, recorder
+
+
+def _import_model(load: ipc.Load, progress: Progress) -> Contract:
+    """Import the author's class, and check it and the presets of the project."""
+    project = Path(load.project)
+    # Libraries such as PyTorch take seconds, and write nothing.
+    progress.add_line(f"importing {load.module}")
+    model_class = importing.import_class(project, load.module, load.class_name)
+    progress.add_line("")
+    contract = Contract.of(model_class)
+    contract.style.check_finished(model_class)
+    check_presets(contract, load.presets, project)
+    return contract
+
+
+@contextlib.contextmanager
+def _progress_reported(model: type[Model], progress: Progress, outputs: list[streams.StandardStream]) -> Iterator[None]:
+    """Report the progress that the model gives, and the lines that it writes to `outputs`."""
+    # Of the class, because a VideoModel loads in its __init__.
+    model._on_progress = progress.report
+    with watch_output(progress.add_line, outputs):
+        yield
+    model._on_progress = None
 
 
 def _recorder(load: ipc.Load, channel: Channel) -> Recorder | None:

@@ -53,25 +53,6 @@ def from_client() -> dict[str, Schema]:
         additionalProperties=False,
     )
     ping = record({"t": {"type": ["number", "string"]}}, additionalProperties=False)
-    view = record(
-        {},
-        {
-            "paused": {"type": "boolean", "default": False, "description": "Send no frames and no sound"},
-            "max_fps": {
-                "type": ["number", "null"],
-                "minimum": LOWEST_FPS,
-                "description": "The maximum of frames a second",
-            },
-            "tracks": {"type": ["array", "null"], "items": STRING, "description": "The tracks to send; null: all"},
-            "codecs": {
-                "type": ["array", "null"],
-                "items": STRING,
-                "maxItems": MAX_CODECS,
-                "description": "The encodings of video preferred to JPEG, in this order",
-            },
-        },
-        additionalProperties=False,
-    )
     return {
         "reactor.ack": client_message(
             "reactor.ack", ack, "Acknowledge that all frames of the track up to `seq` have been shown."
@@ -93,9 +74,31 @@ def from_client() -> dict[str, Schema]:
             "Reload the project's files, on a server with `--reload`.",
         ),
         "reactor.view": client_message(
-            "reactor.view", view, "Choose what the server sends to this client from now on."
+            "reactor.view", _view(), "Choose what the server sends to this client from now on."
         ),
     }
+
+
+def _view() -> Schema:
+    return record(
+        {},
+        {
+            "paused": {"type": "boolean", "default": False, "description": "Send no frames and no sound"},
+            "max_fps": {
+                "type": ["number", "null"],
+                "minimum": LOWEST_FPS,
+                "description": "The maximum of frames a second",
+            },
+            "tracks": {"type": ["array", "null"], "items": STRING, "description": "The tracks to send; null: all"},
+            "codecs": {
+                "type": ["array", "null"],
+                "items": STRING,
+                "maxItems": MAX_CODECS,
+                "description": "The encodings of video preferred to JPEG, in this order",
+            },
+        },
+        additionalProperties=False,
+    )
 
 
 def from_server(*, replies: list[str]) -> dict[str, Schema]:

@@ -180,22 +180,28 @@ class Emitter:
             self.pace.adapt(len(bundles), compute_time + between_s)
         if self._contract.fits_two_batches and not alone:
             self.outstanding.make_room(len(bundles))
-        flushes = self._flushes
         compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied
         for index, bundle in enumerate(bundles):
-            while not whole and self._full(alone=alone):
-                if drop:
-                    self.skip(bundles[index:])
-                    return
-                waits_from = self._clock.now()
-                await (session.sound_room if alone else session.room).wait()
-                self.waited_s += self._clock.now() - waits_from
-                if meanwhile is not None:
-                    await meanwhile()
-                if session.stopping or flushes != self._flushes:
-                    self.skip(bundles[index:])
-                    return
+            full = not whole and self._full(alone=alone)
+            if full and (drop or not await self._wait_for_room(session, alone, meanwhile)):
+                self.skip(bundles[index:])
+                return
             self._hand_over(session, bundle, applied, compute_s, first=index == 0)
+
+    async def _wait_for_room(
+        self, session: ModelSession, alone: bool, meanwhile: Callable[[], Awaitable[None]] | None
+    ) -> bool:
+        """Wait while the queue is full; return False if the session stops or its output is flushed meanwhile."""
+        flushes = self._flushes
+        while self._full(alone=alone):
+            waits_from = self._clock.now()
+            await (session.sound_room if alone else session.room).wait()
+            self.waited_s += self._clock.now() - waits_from
+            if meanwhile is not None:
+                await meanwhile()
+            if session.stopping or flushes != self._flushes:
+                return False
+        return True
 
     def _update_follows_input(self) -> None:
         """Set whether the frames that are handed over next follow a camera."""
