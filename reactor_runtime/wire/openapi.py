@@ -268,9 +268,24 @@ def _video_track(tracks: Iterable[Mapping[str, Any]]) -> Schema:
 def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Describe the WebSocket as a request and its response."""
     files = {"video": "image/jpeg", "audio": "audio/wav"}
-    ways = [(track["direction"], files[track["kind"]]) for track in tracks]
-    streams: dict[str, Any] = {media_type: {"schema": FILE} for direction, media_type in ways if direction == "out"}
-    taken = sorted({media_type for direction, media_type in ways if direction == "in"})
+    media = [(track["direction"], files[track["kind"]]) for track in tracks]
+    streams: dict[str, Any] = {media_type: {"schema": FILE} for direction, media_type in media if direction == "out"}
+    taken = sorted({media_type for direction, media_type in media if direction == "in"})
+    messages = _content("application/json", ref("ServerMessage"))
+    answers = {
+        "101": _answer("A WebSocket, over which the server sends messages", {**messages, **streams}),
+        "400": _answer("Unknown role, or only unknown subprotocols", TEXT),
+        "403": _answer("The request comes from a page of another site", TEXT),
+        "426": _answer("The request is not a WebSocket handshake", TEXT),
+    }
+    text = "Send `ClientMessage` as text messages; each message of the server is one of the contents of 101."
+    if taken:
+        text += f" Send media for the model's input tracks as binary messages: {', '.join(taken)}."
+    socket = _get("connect", "Control the model, or watch", answers)
+    return {**socket, "description": text, "parameters": _socket_parameters()}
+
+
+def _socket_parameters() -> list[Schema]:
     role = {
         "name": "role",
         "in": "query",
@@ -295,18 +310,7 @@ def _socket(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "description": f"{SUBPROTOCOL}, or absent; a request that offers only others gets 400",
         "schema": {"type": "string", "examples": [SUBPROTOCOL]},
     }
-    messages = _content("application/json", ref("ServerMessage"))
-    answers = {
-        "101": _answer("A WebSocket, over which the server sends messages", {**messages, **streams}),
-        "400": _answer("Unknown role, or only unknown subprotocols", TEXT),
-        "403": _answer("The request comes from a page of another site", TEXT),
-        "426": _answer("The request is not a WebSocket handshake", TEXT),
-    }
-    text = "Send `ClientMessage` as text messages; each message of the server is one of the contents of 101."
-    if taken:
-        text += f" Send media for the model's input tracks as binary messages: {', '.join(taken)}."
-    socket = _get("connect", "Control the model, or watch", answers)
-    return {**socket, "description": text, "parameters": [role, watch, dict(SESSION), resume, subprotocol]}
+    return [role, watch, dict(SESSION), resume, subprotocol]
 
 
 def _get(operation: str, summary: str, responses: Schema) -> dict[str, Any]:

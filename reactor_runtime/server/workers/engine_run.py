@@ -73,7 +73,17 @@ class EngineRun:
             self.link.send(message)
 
     async def run(self, load: ipc.Load) -> None:
-        """Load the model, and receive messages until the process closes its socket."""
+        """Load the model, and receive messages until the process closes its socket.
+
+        A defect of the server in the handling of a message ends the process and not the server.
+        """
+        try:
+            await self._receive_all(load)
+        except Exception:
+            logger.exception("receiving from the model's process failed: the process is killed", extra=self._ids())
+            self.process.kill()
+
+    async def _receive_all(self, load: ipc.Load) -> None:
         link = self.link = await Link.open(self.process.socket, self._receive)
         watch_task = asyncio.create_task(self._watch())
         try:
@@ -92,7 +102,7 @@ class EngineRun:
         try:
             self._status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
         finally:
-            # encoding jobs may hold the reader for longer, and with it all of the memory
+            # Encoding jobs may hold the reader for longer, and with it all of the memory.
             self._ring.close()
             self.process.close()
         return self._hung or describe_exit(self._status)

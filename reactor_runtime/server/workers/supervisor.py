@@ -193,9 +193,9 @@ class Supervisor:
                 return _pause_after_shortage(self._restarts, self._ids(), error.strerror)
             return self._pause_after_failed_load(LoadError(f"the model's process can't be started: {error.strerror}"))
         try:
-            await self._receive_all(engine_run)
+            await engine_run.run(self._load)
             if not self._is_last():
-                # a client that connects from here on waits for the next process
+                # A client that connects from here on waits for the next process.
                 self._begin_loading()
             elif self._draining:
                 self.phase = EnginePhase.FAILED
@@ -208,8 +208,10 @@ class Supervisor:
             if not self._is_last():
                 callbacks.on_restart()
                 return 0.0
-        if self._stopping:
-            return 0.0
+        return 0.0 if self._stopping else self._pause_after_end(engine_run, how, callbacks)
+
+    def _pause_after_end(self, engine_run: EngineRun, how: str, callbacks: EngineCallbacks) -> float:
+        """Log and report the unexpected end of a process; return the pause before the next."""
         if engine_run.lacked_resources:
             return _pause_after_shortage(self._restarts, self._ids(), SHORT_OF)
         if engine_run.ready_at is None:
@@ -223,14 +225,6 @@ class Supervisor:
             logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids())
             callbacks.on_lost(f"{how}; it is started again")
         return pause_s
-
-    async def _receive_all(self, engine_run: EngineRun) -> None:
-        """Receive from the process until it ends; a defect of the server ends the engine and not the server."""
-        try:
-            await engine_run.run(self._load)
-        except Exception:
-            logger.exception("receiving from the model's process failed: the process is killed", extra=self._ids())
-            engine_run.process.kill()
 
     async def _acquire_loading(self) -> None:
         """Wait until no other engine loads."""
