@@ -266,7 +266,7 @@ async def _until_new_client(cluster: Cluster, since: float) -> float:
     receiving = asyncio.create_task(client.run())
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not client.frames:  # noqa: ASYNC110  (no event tells it)
+            while not client.frames:  # noqa: ASYNC110  (no event reports it)
                 await asyncio.sleep(POLL_S)
     finally:
         await _cancelled([receiving])

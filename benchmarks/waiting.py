@@ -129,7 +129,7 @@ class _Cluster:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(STARTUP_S):
-            while not condition():  # noqa: ASYNC110  (no event tells it)
+            while not condition():  # noqa: ASYNC110  (no event reports it)
                 await asyncio.sleep(0.005)
 
     def _start(self, coroutine: Coroutine[None, None, None]) -> None:

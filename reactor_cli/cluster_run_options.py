@@ -86,7 +86,7 @@ class ClusterRunOptions:
             "--cluster",
             metavar="NAME",
             show_default="the project's name",
-            help="The name that tells several fronts on one Ray apart.",
+            help="The name of the cluster, if several fronts use one Ray.",
         ),
     ] = ""
     gpus_per_session: Annotated[

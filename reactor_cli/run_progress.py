@@ -53,13 +53,13 @@ class RunProgress:
             self._bar.stop()
 
     def begin_work(self) -> None:
-        """Show from now on how much is done: the model is loaded."""
+        """Show how much of the work is done from now on, because the model is loaded."""
         self._working_since = time.monotonic()
         if self._bar is not None:
             self._bar.reset(self._task, total=self._total, description=self._work)
 
     def update(self, done: float) -> None:
-        """Show that this much of the total is done; any thread."""
+        """Show `done` of the total as done; any thread."""
         self._done = done
         if self._bar is not None:
             self._bar.update(self._task, completed=done)

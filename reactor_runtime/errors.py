@@ -104,7 +104,7 @@ class BindError(ReactorError):
 
 
 class LoadError(ReactorError):
-    """Report that the author's load() raised, or that the process died in it."""
+    """Report that the author's load() raised, or that the process ended in it."""
 
     exit_code = 4
 

@@ -103,7 +103,7 @@ class NotebookServer:
         return self._runs_cells and model.__module__ == "__main__" and options == self._options
 
     def apply(self, cells: Sequence[str]) -> None:
-        """Let a server that runs a class of a cell apply what these cells have changed."""
+        """Write the new source of a class of a cell to its file, which the server then applies."""
         if self._runs_cells:
             source = module_of_cells(self._name, cells, folder=os.getcwd())
             if source != self._source:

@@ -1,4 +1,4 @@
-"""A client that gives a model what it waits for, and measures the time from an event to the frame made with it."""
+"""A client that sends a model test inputs, and measures the time from an event to the first frame made with it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Observed:
 async def drive_and_measure(
     url: str, *, seconds: float, patience_s: float, on_progress: Callable[[float], object] = lambda _: None
 ) -> Observed:
-    """Control a model for so many seconds after a first one that does not count; `on_progress` gets those that passed.
+    """Control a model for one second that is not measured and `seconds` after it; `on_progress` gets those that passed.
 
     Raises an exception group: of ReactorError if the model has no output, makes no frame in `patience_s` or ends the
     session, of ClientError if the session ends in another way.

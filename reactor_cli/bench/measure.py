@@ -68,7 +68,7 @@ def measure(
     on_loading: Callable[[str], object] = lambda _: None,
     on_progress: Callable[[float], object] = lambda _: None,
 ) -> Run:
-    """Serve a project and control it for so many seconds; `on_loading` gets the server's lines of progress.
+    """Serve a project and control it for `seconds`; `on_loading` gets the server's lines of progress.
 
     Raises ServerFailed if the server ends, after its error was printed on stderr, and ReactorError if the model makes
     no frame in `patience_s`.

@@ -34,7 +34,7 @@ def spans_of(events: Iterable[Mapping[str, Any]]) -> dict[str, list[Span]]:
     for event in events:
         match event["ph"]:
             case "X":
-                # The time in which a step waited for an input is not one of work.
+                # Waiting for an input is not work of the step.
                 args = event["args"]
                 length = event["dur"] / 1e6 - args.get("waited_ms", 0.0) / 1e3
                 found[event["name"]].append(Span(event["ts"] / 1e6, length, args.get("has_frame", False)))

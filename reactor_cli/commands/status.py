@@ -57,7 +57,7 @@ def status(
 
 
 def _watch(address: Address, *, as_json: bool) -> None:
-    """Show the state again and again; a server that answered once may be away for a while."""
+    """Show the state once a second until Ctrl-C, and after the first one also why the server can't be reached."""
     from rich.console import Console
     from rich.live import Live
 

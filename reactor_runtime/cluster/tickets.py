@@ -119,7 +119,7 @@ class TicketGate:
         return ticket
 
     def release(self, ticket: str, now: float) -> None:
-        """Admit nobody with the ticket of this id; may be called twice."""
+        """Refuse the ticket of this id from now on; may be called twice."""
         self.released = ticket
         if ticket not in self._used:
             # The clock of the front may be ahead of this one.

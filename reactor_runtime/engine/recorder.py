@@ -72,9 +72,9 @@ class Recorder:
     """Write a recording of each session into a directory.
 
     `start_log` belongs to the model's thread. The queue holds at most 64 MiB. If it is full, or the disk is, this and
-    all later recordings stop with one warning; with video, frames are left out before that. With `only_kept`, sessions
-    are held in a temporary file of at most 512 MiB and one entry, until the next one starts. `on_kept` gets the results
-    of `keep` on the thread that writes.
+    all later recordings stop with one warning; with video, frames are left out before that. With `only_kept`, a
+    session is held in a temporary file, of at most 512 MiB and one entry more, until the next one starts. `on_kept`
+    gets the results of `keep` on the thread that writes.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class _SessionRecorder:
         if contract_differences(self._contract, outcome.contract.to_json()):
             self._other_contract_at = step
             return
-        # Without an entry for the code on trial there is nothing to go back to.
+        # Code on trial with another contract has no entry, so a return to the old code is not "reverted" but "failed".
         kind = outcome.kind if self._other_contract_at is None else "failed"
         self._other_contract_at = None
         config = yaml.safe_dump(outcome.config, sort_keys=False)

@@ -81,7 +81,7 @@ class ModelSession:
     def log_reload(self, outcome: ReloadOutcome) -> None:
         """Report a reload to the log, and seed the generators of random numbers for the code that starts.
 
-        What the code before has drawn in a step that it did not complete has then no effect.
+        Numbers that the old code has drawn in an incomplete step then have no effect.
         """
         if self.log is not None:
             self.log.on_reload(self.steps, outcome)

@@ -160,7 +160,7 @@ class SessionFile:
         try:
             with copy:
                 self._file.seek(0)
-                # This leaves the position at the end.
+                # After this the position is at the end, where entries are appended.
                 shutil.copyfileobj(self._file, copy)
         except OSError:
             self._file.seek(0, os.SEEK_END)

@@ -34,7 +34,7 @@ class SessionLog(Protocol):
     seed: int
 
     def on_begin(self) -> None:
-        """Prepare for the session, of which nothing has run."""
+        """Prepare for the session, before any of its code runs."""
 
     def on_step(self, step: int) -> None:
         """Receive the end of a step, counted from 1: the model has returned an output, or Idle."""

@@ -228,7 +228,7 @@ def read_recording(path: Path) -> SessionRecording:
 
 
 def _is_finished(path: Path) -> bool:
-    """Return whether the writer of a file has ended it, so that no entry was missing."""
+    """Return whether a file has its end, so that it has all entries."""
     from mcap.writer import MCAP0_MAGIC
 
     with path.open("rb") as file:

@@ -71,7 +71,7 @@ class Script:
     media: tuple[ScriptedMedia, ...] = ()
 
     def after_time(self, seconds: float) -> list[Location]:
-        """Return the places of the entries whose time is not before the end of a clip of so many seconds."""
+        """Return the places of the entries whose time is not before the end of a clip of `seconds`."""
         return [entry.where for entry in self._entries if entry.when.step is None and entry.when.at_s >= seconds]
 
     def after_steps(self, steps: int) -> list[Location]:

@@ -37,7 +37,7 @@ class Playhead:
         self._began = None
 
     def end_at(self, frames: int) -> None:
-        """End after so many frames: the replay makes no more of the recording."""
+        """End after this number of frames, because the replay makes no more of the recording."""
         self._end = min(self._end, frames)
         if self._sought:
             self.seek(self._next)
@@ -52,7 +52,7 @@ class Playhead:
         return self._began + self._times_s[self._next]
 
     def advance(self, now: float) -> int:
-        """Return the next frame, which is shown now, and go on to the one after it."""
+        """Return the next frame, which is shown now, and move to the one after it."""
         frame, self._next = self._next, self._next + 1
         at = self._times_s[frame]
         if self._began is None or now > self._began + at + LATE_S:

@@ -75,7 +75,7 @@ class ReplayedEvents:
             self._comparison.result.add_other(event.step, f"event {event.name} is refused: {checked.message}")
 
     def _is_due(self, reload: StoredReload) -> bool:
-        """Return whether a reload is due now: its steps and their outputs are made, and it has ended no wait.
+        """Return whether a reload is due now: its steps and their outputs are made, and it ended no waiting read.
 
         For code that makes fewer outputs, or does not wait there, it is due a step later.
         """
@@ -100,14 +100,14 @@ class ReplayedEvents:
         reloader.repeat(self._configured(reload.entry.config) if reload.entry.kind == "loaded" else None)
 
     def on_reload(self) -> None:
-        """Go on after a reload."""
+        """Continue after a reload."""
         self._position.actions += 1
         self._position.reloads += 1
         self._reloading = False
         self.send_next()
 
     def on_applied(self) -> None:
-        """Go on after an event was handled."""
+        """Continue after an event was handled."""
         self._position.actions += 1
         self.handling = False
         self.send_next()

@@ -61,7 +61,7 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
             (slot,) = front.slots
             async with asyncio.timeout(TIMEOUT_S):
-                while slot.session is None or not slot.session.upload_key:  # noqa: ASYNC110  (no event tells it)
+                while slot.session is None or not slot.session.upload_key:  # noqa: ASYNC110  (no event reports it)
                     await asyncio.sleep(0.01)
             sent = await http.post("/uploads", params={"key": welcome["upload_key"]}, content=b"12345")
             assert (sent.status_code, sent.json()["upload"][:2]) == (201, "u-")
@@ -119,7 +119,7 @@ async def test_the_token_of_the_front_is_not_passed_on_with_a_file(project: Path
         key = (await controller.data("reactor.welcome"))["upload_key"]
         (slot,) = front.slots
         async with asyncio.timeout(TIMEOUT_S):
-            while slot.session is None or not slot.session.upload_key:  # noqa: ASYNC110  (no event tells it)
+            while slot.session is None or not slot.session.upload_key:  # noqa: ASYNC110  (no event reports it)
                 await asyncio.sleep(0.01)
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             slot._access.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"

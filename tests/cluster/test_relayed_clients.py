@@ -212,7 +212,7 @@ async def test_a_client_that_may_not_watch_while_it_waits_keeps_its_position(pro
                 await second.data("reactor.queue", position=1)
                 (slot,) = front.slots
                 async with asyncio.timeout(TIMEOUT_S):
-                    while slot.subscribers.clients:  # noqa: ASYNC110  (no event tells it)
+                    while slot.subscribers.clients:  # noqa: ASYNC110  (no event reports it)
                         await asyncio.sleep(0.01)
                 await first.socket.close()
                 await second.data("reactor.session", phase="started")
@@ -223,7 +223,7 @@ async def test_a_client_is_closed_after_its_session_though_its_connection_to_the
     async with running_front(project) as front, controlling(front.url) as controller:
         (slot,) = front.slots
         async with asyncio.timeout(TIMEOUT_S):
-            while slot.status is None or slot.status.session is None:  # noqa: ASYNC110  (no event tells it)
+            while slot.status is None or slot.status.session is None:  # noqa: ASYNC110  (no event reports it)
                 await asyncio.sleep(0.01)
         slot.on_status(replace(slot.status, session=None))
         assert await controller.closed() == (1000, "the session is over")

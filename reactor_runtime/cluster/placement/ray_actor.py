@@ -13,7 +13,8 @@ from reactor_runtime.errors import describe_exit
 from reactor_runtime.server.net.listening import is_loopback
 
 LINE_BYTES = 1 << 20
-# A driver kills the actor as soon as it has the reason; without a driver it would keep its share of the node.
+# A driver kills an actor when it has the reason for the end; without a driver the actor ends after this time, to free
+# its share of the node.
 END_S = 10.0
 
 

@@ -1,7 +1,7 @@
 """Runs the Ray driver in a process of its own, because Ray kills a driver that loses its cluster.
 
-It reads a job and then orders from standard input, a line each, and writes what happens to standard output. What Ray
-prints, and the logs of the workers that it started, go to standard error.
+It reads a job and then orders from standard input, and writes events to standard output, a line each. The output of
+Ray and the logs of the workers that it started go to standard error.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class RayDriver:
             case StartWorker():
                 try:
                     self._follow_actor(order.worker, self._start(order))
-                except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+                except Exception as error:  # noqa: BLE001  (Ray may raise any exception)
                     self._send(WorkerGone(order.worker, _cause(error)))
             case StopWorker():
                 self._kill_worker(order.worker)
@@ -144,7 +144,7 @@ class RayDriver:
             if place is not None:
                 self._send(WorkerPlaced(worker, *place))
             reason = await _answer(actor.wait_end)
-        except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+        except Exception as error:  # noqa: BLE001  (Ray may raise any exception)
             reason = _cause(error)
         self._kill_worker(worker)
         self._send(WorkerGone(worker, reason))
@@ -156,7 +156,7 @@ class RayDriver:
             wait_s = PENDING_AGAIN_S
             try:
                 reason: str = await asyncio.to_thread(self._why_pending)
-            except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+            except Exception as error:  # noqa: BLE001  (Ray may raise any exception)
                 reason = _cause(error)
             self._send(WorkerPending(worker, reason))
 
@@ -186,7 +186,7 @@ class RayDriver:
             try:
                 async with asyncio.timeout(ANSWER_S):
                     await asyncio.to_thread(ray.nodes)
-            except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+            except Exception as error:  # noqa: BLE001  (Ray may raise any exception)
                 if not lost:
                     reason = (
                         f"Ray has not answered for {ANSWER_S:.0f} s"
@@ -202,7 +202,7 @@ class RayDriver:
 
 
 def why_pending(job: DriverJob, workers: int, total: Mapping[str, float], free: Mapping[str, float]) -> str:
-    """Return what a worker waits for, of so many in all, with the resources that the cluster has in total and free."""
+    """Return what a worker waits for; `workers` counts all of them, `total` and `free` are resources of the cluster."""
     needs = {name: count for name, count in (("GPU", job.gpus), ("CPU", job.cpus)) if count}
     have_places = all(total.get(name, 0) - free.get(name, 0) >= count * workers for name, count in needs.items())
     if job.requirements and have_places:
@@ -245,14 +245,14 @@ def _read_secret(actors: list[Any]) -> str:
 
 
 async def _answer(method: Any) -> Any:
-    """Return what a method of an actor returns, when the actor can be reached; it may be called several times."""
+    """Call a method of an actor, again while the actor can't be reached, and return its result."""
     import ray
 
     while True:
         try:
             return await method.remote()
         except ray.exceptions.ActorUnavailableError:
-            # The worker may serve on: its front has a connection of its own, and decides when it is lost.
+            # The worker may still serve: the front has a connection to it, and decides when it is lost.
             await asyncio.sleep(UNAVAILABLE_S)
 
 
@@ -261,7 +261,7 @@ def _kill(actor: Any) -> None:
 
     try:
         ray.kill(actor, no_restart=True)
-    except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+    except Exception as error:  # noqa: BLE001  (Ray may raise any exception)
         logger.warning("an actor could not be killed: %s", _cause(error))
 
 
@@ -274,7 +274,7 @@ def _cause(error: BaseException) -> str:
     if type(error).__name__ == "RuntimeEnvSetupError":
         return _why_not_installed(lines)
     if type(error).__name__ == "ActorDiedError":
-        # Its constructor raises if it does not understand the job.
+        # Its constructor raises ValueError for a job of another version.
         failed_to_start = getattr(error, "_actor_init_failed", False)
         return lines[-1].removeprefix("ValueError: ") if failed_to_start else "its node or its actor has ended"
     cause = getattr(error, "cause", None)
@@ -284,16 +284,16 @@ def _cause(error: BaseException) -> str:
 
 
 def _why_not_installed(lines: list[str]) -> str:
-    """Return what pip, or else Ray, has written last about the environment of a worker."""
+    """Return the last line of pip, or without one of Ray, about the environment of a worker."""
     errors = [line.removeprefix(FROM_PIP) for line in lines if line.startswith(FROM_PIP)]
     reason = (errors or lines)[-1]
     node = next((found[1] for line in lines if (found := NODE.match(line))), "")
-    # The project is uploaded from here.
+    # An error without a node is one of the upload from this machine.
     return f"Ray can't install what the worker needs on {node}: {reason}" if node else reason
 
 
 def _connect(job: DriverJob) -> Path | None:
-    """Connect to Ray, or start it; return the directory of one that was started. Raises what Ray raises."""
+    """Connect to Ray, or start it; return the directory of one that was started. Raises any exception of Ray."""
     import ray
 
     common: dict[str, Any] = {"namespace": job.namespace, "logging_level": "error", "log_to_driver": True}
@@ -303,7 +303,7 @@ def _connect(job: DriverJob) -> Path | None:
         ray.init(address=job.address, **common)
         return None
     cpus = max(os.cpu_count() or 1, round(job.cpus * job.most + 0.5))
-    # With GPUs of this machine Ray counts them itself; without, they are numbers.
+    # Ray counts the GPUs of this machine; without any, it is given as many as the workers need.
     gpus = None if os.path.isdir("/proc/driver/nvidia/gpus") else round(job.gpus * job.most + 0.5)
     started = ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **common)
     return Path(started.address_info["session_dir"])
@@ -344,7 +344,7 @@ def _probe(address: str) -> None:
 
 
 def why_not_connected(job: DriverJob, error: BaseException) -> DriverFailed:
-    """Return the failure to connect, with what helps."""
+    """Return the failure to connect, with a hint."""
     text = _cause(error)
     if isinstance(error, ImportError):
         return DriverFailed(f"Ray can't be imported: {error}", "pip install 'reactor-live[ray]'")
@@ -403,7 +403,7 @@ def main() -> int:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         directory = _connect(job)
-    except Exception as error:  # noqa: BLE001  (Ray raises what it likes)
+    except Exception as error:  # noqa: BLE001  (Ray may raise any exception)
         send(why_not_connected(job, error))
         return 2
     import ray

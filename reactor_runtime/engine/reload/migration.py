@@ -13,7 +13,7 @@ from typing import Any
 
 from reactor_runtime.engine.reload.modules import Source
 
-# A list may have millions.
+# A list may have millions of items.
 MOST_ITEMS = 1000
 
 

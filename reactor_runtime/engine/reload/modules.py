@@ -120,8 +120,8 @@ class ProjectModules:
     def importing(self, names: Iterable[str], entry: str) -> frozenset[str]:
         """Return these modules and those that import them, directly or not.
 
-        If no statement imports one of the modules found, `entry` excepted, or these do not lead to `entry`, return all
-        modules: something else imports them, such as `importlib`.
+        Return all modules if some are imported by other means than statements, such as `importlib`: if one of those
+        found, other than `entry`, is imported by no statement, or `entry` is not among them.
         """
         found: set[str] = set()
         explained = set(_with_parents(entry))
@@ -140,7 +140,7 @@ class ProjectModules:
         return frozenset(found if complete else found | self.sources.keys())
 
     def _imports_of(self, name: str, source: Source, wanted: Collection[str]) -> frozenset[str]:
-        """Return what statements of a module import; nothing if its text has the name of no `wanted` module."""
+        """Return the modules that statements of a module import; none if its text names no `wanted` module."""
         parsed, imports = self._imports.get(name, (None, frozenset()))
         if parsed is source:
             return imports
@@ -255,7 +255,7 @@ def _read(file: str) -> bytes | None:
 
 
 def _attributes_of_packages(modules: Collection[str]) -> dict[ModuleType, dict[str, object]]:
-    """Return the attributes for these modules of the packages around them that are not among them."""
+    """Return the attributes that refer to these modules, of packages around them that are not among these."""
     found: dict[ModuleType, dict[str, object]] = {}
     for name in modules:
         package, _, attribute = name.rpartition(".")

@@ -98,7 +98,7 @@ class _Trial:
     timer: Timer | None = None
     # Names the attributes that keep old code.
     note: str = ""
-    # Whether a later save, or a handler, has failed: its error stays.
+    # Whether a later save, or a handler, has failed: its error is shown, not the success of this trial.
     is_outdated: bool = False
 
 
@@ -111,7 +111,7 @@ class Reloader:
     """Replace the code of a model; belongs to the loop and the thread of the model.
 
     `adopt` gives the rest of the engine another model or contract, with the state of the session if that is known, and
-    returns the state before. `load` makes and loads a model, `swap_soon` asks the driver to call `apply`, `in_session`
+    returns the state before. `load` makes and loads a model, `swap_soon` makes the driver call `apply`, `in_session`
     returns whether a session runs, `may_keep` whether that may continue after an exception, and `failed` gets the
     exceptions that do not end the session. `on_restart` is called before the code that makes frames starts again,
     `on_stop` with an exception after which it waits for the next reload.
@@ -284,7 +284,7 @@ class Reloader:
         self._swap_soon()
 
     def _drop_candidate(self) -> bool:
-        """Undo the import of code that was never applied; return whether running code was asked to end for it."""
+        """Undo the import of code that was never applied; return whether running code was requested to end for it."""
         candidate = self._take_candidate()
         if candidate is None:
             return False
@@ -312,7 +312,7 @@ class Reloader:
         self._late = self._clock.call_at(due, report)
 
     def _same_code(self) -> _Candidate | None:
-        """Return the candidate where no module has changed; None if there is nothing to apply."""
+        """Return the candidate for a reload without changed modules; None if there is nothing to apply."""
         contract = self.served.contract
         config = config_of(contract.model, self._given, self._project)
         if config != self.served.config:

@@ -46,7 +46,7 @@ class Closing:
 
 
 class Upstream(Protocol):
-    """Another server whose client a client of this server is."""
+    """The connection of a relayed client to its worker."""
 
     def pass_on(self, message: bytes, *, is_text: bool) -> None:
         """Queue a message of the client."""
@@ -60,10 +60,9 @@ class Client:
 
     With `watches` a controller sees other sessions while it waits for its own. With `only` the view never changes and
     no message is sent: the client understands frames alone. With `full_size_only`, as recorders need, it is sent no
-    frame that was scaled down. With `follows_redirects` it goes on at another address when it is sent one.
-    `id` is the one that the client has at a front, "" makes one.
-    `given_up` is set when the client reads too little to receive its own close, `gone` when its socket is no longer
-    served.
+    frame that was scaled down. With `follows_redirects` it connects to another address when it is sent one.
+    `id` is the one that the client has at a front; "" makes one. `given_up` is set when the client reads too little to
+    receive its own close, `gone` when its socket is no longer served.
     """
 
     def __init__(
@@ -82,16 +81,16 @@ class Client:
     ) -> None:
         self.metrics = metrics or Metrics()
         self.id = id or f"c-{secrets.token_hex(4)}"
-        # fields of every log line about this client
+        # The fields of every log line about this client.
         self.ids = {"client": self.id}
         self.role = role
         self.address = address
         self.clock = clock
         self.watches = watches
         self.follows_redirects = follows_redirects
-        # with the ticket of a session that was lost
+        # Whether it has come back with the ticket of a session that was lost.
         self.has_returned = False
-        # what this client sends goes there unread, and what it is sent comes from there
+        # Messages in both directions pass through this, unread.
         self.upstream: Upstream | None = None
         self.joined_at_unix = time.time()
         self.outbox = Outbox(clock, self.metrics, only, encodings, full_size_only=full_size_only)

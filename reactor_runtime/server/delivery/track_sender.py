@@ -31,7 +31,7 @@ class TrackSender:
     def frame_skipped(self, now: float) -> str:
         """Count a frame that was replaced before it was sent, and return what it had waited for."""
         if now < self._not_before:
-            # the client asked for this rate: it tells nothing about the network
+            # The client has chosen this rate, so the skip is no sign of a slow network.
             return "rate"
         why = "socket" if self.window.is_open(now) else "window"
         self.window.frame_skipped()
@@ -44,7 +44,7 @@ class TrackSender:
         self.window.frame_sent(frame.seq, now, frame.interval_s)
         self.ladder.frame_sent(frame.seq, rung, len(file.data), now)
         if max_fps is not None:
-            # on a grid of its own, or a frame that is slightly early would halve the rate
+            # On a grid of its own: otherwise a frame that is slightly early would halve the rate.
             grid = self._not_before + 1 / max_fps
             self._not_before = grid if grid > now else now + 1 / max_fps
         return rung, file

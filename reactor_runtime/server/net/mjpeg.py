@@ -11,7 +11,7 @@ MEDIA_TYPE = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
 
 
 def is_painted(accept: str) -> bool:
-    """Return whether a browser asks, which scales each frame; players and recorders need frames of one size."""
+    """Return whether the request is of a browser, which scales each frame; players and recorders need one size."""
     return "image/" in accept
 
 

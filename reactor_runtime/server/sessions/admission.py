@@ -217,7 +217,7 @@ class Admission(Generic[S]):
             client.close(code, message)
 
     def _stopping_message(self) -> dict[str, Any]:
-        """Return the data of the message that says when a session ends at the latest."""
+        """Return the data of the message about the time at which a session ends at the latest."""
         assert self._stops_at is not None, "the server drains"
         seconds = round(max(0.0, self._stops_at - self.settings.clock.now()), 1)
         message = f"the server is stopping, in {seconds:.0f} s at the latest"

@@ -25,7 +25,7 @@ class TurnLimiter(Generic[S]):
         self._timer: Timer | None = None
 
     def set_waiting(self, count: int) -> None:
-        """Limit so many turns from now on; call this at each change of the sessions as well."""
+        """Limit `count` turns from now on; call this at each change of the sessions as well."""
         self._waiting = count
         if not count and not self._limits:
             return
