@@ -49,7 +49,7 @@ SERVING = ("ready", "busy")
 
 
 @dataclass
-class Viewed:
+class ReconnectingClient:
     """Connect a client again and again, and record the arrival and the session of each frame."""
 
     port: int
@@ -131,7 +131,7 @@ class Cluster:
             return {}
         return {engine["worker"]: engine for engine in health["engines"]}
 
-    async def until_ready(self, clients: list[Viewed]) -> None:
+    async def wait_until_ready(self, clients: list[ReconnectingClient]) -> None:
         """Wait until all workers serve and each client has a session of its own."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
@@ -211,22 +211,22 @@ class Result:
 
 
 def failures() -> Iterator[Row]:
-    """Measure four sessions of 320x240 at 30 fps on five workers, of which one fails; and all when the front does."""
+    """Measure four sessions of 320x240 at 30 fps on five workers while a worker or the front fails."""
     for name, fail in FAILURES.items():
         results = run(_measure(fail))
         after = statistics.median(result.after_s for result in results)
         before = statistics.median(result.before_s for result in results)
         lost = statistics.median(result.lost_s for result in results)
-        who = "a new client has frames" if fail is _restart_front else "its client has frames again"
+        frames = "a new client has frames" if fail is _restart_front else "its client has frames again"
         yield f"{name}: gap of others", f"{1e3 * after:.0f} ms", "at most 100 ms"
         yield f"  the {BEFORE_S:.0f} s before it", f"{1e3 * before:.0f} ms", ""
-        yield f"  {who} after", f"{lost:.2f} s", ""
+        yield f"  {frames} after", f"{lost:.2f} s", ""
 
 
 async def _measure(fail: Failure) -> list[Result]:
     cluster = Cluster()
     async with cluster.running():
-        clients = [Viewed(cluster.port) for _ in range(CLIENTS)]
+        clients = [ReconnectingClient(cluster.port) for _ in range(CLIENTS)]
         receiving = [asyncio.create_task(client.run()) for client in clients]
         try:
             return [await _fail_once(cluster, clients, fail) for _ in range(RUNS)]
@@ -234,8 +234,8 @@ async def _measure(fail: Failure) -> list[Result]:
             await _cancelled(receiving)
 
 
-async def _fail_once(cluster: Cluster, clients: list[Viewed], fail: Failure) -> Result:
-    await cluster.until_ready(clients)
+async def _fail_once(cluster: Cluster, clients: list[ReconnectingClient], fail: Failure) -> Result:
+    await cluster.wait_until_ready(clients)
     await asyncio.sleep(SETTLE_S)
     first = clients[0]
     session = first.frames[-1][1]
@@ -245,15 +245,15 @@ async def _fail_once(cluster: Cluster, clients: list[Viewed], fail: Failure) -> 
     failed_at = time.monotonic()
     await fail(cluster, worker)
     if fail is _restart_front:
-        others, lost_s = clients, await _until_new_client(cluster, failed_at)
+        others, lost_s = clients, await _wait_for_new_client(cluster, failed_at)
     else:
-        others, lost_s = clients[1:], await _until_back(first, session)
+        others, lost_s = clients[1:], await _wait_until_back(first, session)
     await asyncio.sleep(SETTLE_S)
     before_s = max(client.gap_s(began, failed_at) for client in others)
     return Result(before_s, max(client.gap_s(failed_at, time.monotonic()) for client in others), lost_s)
 
 
-async def _until_back(client: Viewed, session: str | None) -> float:
+async def _wait_until_back(client: ReconnectingClient, session: str | None) -> float:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             await asyncio.sleep(POLL_S)
@@ -261,8 +261,8 @@ async def _until_back(client: Viewed, session: str | None) -> float:
                 return lost_s
 
 
-async def _until_new_client(cluster: Cluster, since: float) -> float:
-    client = Viewed(cluster.port)
+async def _wait_for_new_client(cluster: Cluster, since: float) -> float:
+    client = ReconnectingClient(cluster.port)
     receiving = asyncio.create_task(client.run())
     try:
         async with asyncio.timeout(PATIENCE_S):

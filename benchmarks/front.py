@@ -24,8 +24,9 @@ def main() -> int:
         admissions, waits = sorted(timings.admission_s), sorted(timings.waited_s)
         sys.stdout.write(
             f"{share:.0%} in use, {len(admissions)} admissions in {SECONDS:.0f} s: "
-            f"processor p50 {1e3 * _of(admissions, 0.5):.2f} ms, p99 {1e3 * _of(admissions, 0.99):.2f} ms; "
-            f"clients waited p50 {_of(waits, 0.5):.2f} s, p99 {_of(waits, 0.99):.2f} s; "
+            f"processor p50 {1e3 * _percentile(admissions, 0.5):.2f} ms, "
+            f"p99 {1e3 * _percentile(admissions, 0.99):.2f} ms; "
+            f"clients waited p50 {_percentile(waits, 0.5):.2f} s, p99 {_percentile(waits, 0.99):.2f} s; "
             f"{used_s:.0f} s of processor, the simulation included\n"
         )
     return 0
@@ -36,7 +37,7 @@ async def _run(share: float) -> Timings:
     return await arrivals.run(SECONDS)
 
 
-def _of(values: list[float], share: float) -> float:
+def _percentile(values: list[float], share: float) -> float:
     return values[min(len(values) - 1, int(len(values) * share))]
 
 

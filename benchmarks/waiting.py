@@ -45,8 +45,8 @@ def waiting() -> Iterator[Row]:
         yield f"front, {WORKERS} workers, {name}: of one core", f"{100 * share:.1f} %", bound
         what = "free worker to redirect" if count else "connect to redirect"
         bounds = ("", "") if count else ("at most 20 ms", "at most 60 ms")
-        yield f"  {what}, {PER_S} a second, p50", f"{_of(assigned_ms, 0.5):.1f} ms", bounds[0]
-        yield "    p99", f"{_of(assigned_ms, 0.99):.1f} ms", bounds[1]
+        yield f"  {what}, {PER_S} a second, p50", f"{_percentile(assigned_ms, 0.5):.1f} ms", bounds[0]
+        yield "    p99", f"{_percentile(assigned_ms, 0.99):.1f} ms", bounds[1]
         if count:
             yield "  positions sent to a client a second", f"{updates:.2f}", ""
 
@@ -60,9 +60,9 @@ async def _measure(count: int) -> tuple[float, list[float], float]:
         cluster.assigned_s.clear()
         updates, used_s, began = cluster.updates, cpu_of(cluster.front), time.monotonic()
         while (at := time.monotonic()) < began + SECONDS:
-            cluster.come()
+            cluster.connect_client()
             if count:
-                cluster.end_a_session()
+                cluster.end_session()
             await asyncio.sleep(at + 1 / PER_S - time.monotonic())
         assert not cluster.failures, cluster.failures[:3]
         passed_s = time.monotonic() - began
@@ -95,7 +95,7 @@ class _Cluster:
     front: int = 0
     port: int = 0
     started: int = 0
-    came: int = 0
+    connected: int = 0
     updates: int = 0
     assigned_s: list[float] = field(default_factory=list)
     workers: dict[str, _Worker] = field(default_factory=dict)
@@ -110,24 +110,24 @@ class _Cluster:
             await worker.report()
             await asyncio.sleep(REPORT_S)
 
-    def come(self) -> None:
+    def connect_client(self) -> None:
         self.started += 1
-        self._start(self._visit(f"127.0.1.{self.started % ADDRESSES + 1}"))
+        self._start(self._follow_client(f"127.0.1.{self.started % ADDRESSES + 1}"))
 
     async def fill(self, count: int) -> None:
-        """Connect clients until so many have a worker or wait."""
-        while self.came < count:
+        """Connect clients until `count` have a worker or wait."""
+        while self.connected < count:
             # The front would be late for the handshakes of thousands at once.
-            for _ in range(min(STARTING, count - self.came)):
-                self.come()
-            await self.until(lambda: self.came == self.started)
+            for _ in range(min(STARTING, count - self.connected)):
+                self.connect_client()
+            await self.wait_until(lambda: self.connected == self.started)
 
-    def end_a_session(self) -> None:
-        """End the session of the worker that has had no other one for longest."""
+    def end_session(self) -> None:
+        """End the session of the worker whose previous one ended first."""
         busy = [worker for worker in self.workers.values() if worker.session is not None]
         self._end(min(busy, key=lambda worker: worker.freed_at))
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(STARTUP_S):
             while not condition():  # noqa: ASYNC110  (no event reports it)
                 await asyncio.sleep(0.005)
@@ -148,24 +148,24 @@ class _Cluster:
         worker.session, worker.freed_at = None, time.monotonic()
         self._start(worker.report())
 
-    async def _visit(self, address: str) -> None:
+    async def _follow_client(self, address: str) -> None:
         began, is_counted = time.monotonic(), False
         url = f"ws://127.0.0.1:{self.port}/ws?redirect=1"
         async with connect(url, compression=None, ping_interval=None, local_addr=(address, 0)) as socket:
             async for text in socket:
                 received = time.monotonic()
                 assert isinstance(text, str), "a front sends no frames to clients that wait"
-                self.came, is_counted = self.came + (not is_counted), True
+                self.connected, is_counted = self.connected + (not is_counted), True
                 if '"reactor.queue"' in text:
                     self.updates += 1
                 elif '"reactor.redirect"' in text:
                     redirect = json.loads(text)["data"]
                     self._assigned(redirect, received, began)
 
-    def _assigned(self, redirect: dict[str, str], at: float, came_at: float) -> None:
+    def _assigned(self, redirect: dict[str, str], at: float, connected_at: float) -> None:
         worker = self.workers[redirect["url"].rpartition("/")[2]]
         ticket = jwt.decode(redirect["ticket"], options={"verify_signature": False})["jti"]
-        self.assigned_s.append(at - (worker.freed_at if self.with_queue else came_at))
+        self.assigned_s.append(at - (worker.freed_at if self.with_queue else connected_at))
         worker.session = SessionStatus(f"s-{ticket}", "running", 0.0, "", ticket, "")
         self._start(worker.report())
         if not self.with_queue:
@@ -184,7 +184,7 @@ async def _running_front(count: int) -> AsyncIterator[_Cluster]:
         try:
             assert process.stdout is not None, "stdout is a pipe"
             cluster.front, cluster.port = process.pid, int(await process.stdout.readline())
-            await cluster.until(lambda: len(cluster.workers) == WORKERS)
+            await cluster.wait_until(lambda: len(cluster.workers) == WORKERS)
             await asyncio.sleep(SETTLE_S)
             yield cluster
         finally:
@@ -195,5 +195,5 @@ async def _running_front(count: int) -> AsyncIterator[_Cluster]:
             await process.wait()
 
 
-def _of(values: list[float], share: float) -> float:
+def _percentile(values: list[float], share: float) -> float:
     return values[min(len(values) - 1, int(len(values) * share))]

@@ -157,14 +157,14 @@ class RunningThreads:
     def begin_work(self, thread: threading.Thread) -> None:
         with self._lock:
             work = self._work[thread] = self._work.get(thread, 0) + 1
-            # One that has more may wait at a gate.
+            # A thread with more than this work may wait at a gate.
             if work == 1:
                 self._running.add(thread)
 
     def end_work(self, thread: threading.Thread) -> None:
         with self._lock:
             work = self._work[thread] = self._work[thread] - 1
-            # The loop may have given it more since it got the result.
+            # The loop may have given the thread more since it got the result.
             if work:
                 self._not_awaited.discard(thread)
                 self._running.add(thread)

@@ -329,7 +329,7 @@ class ClientReceiver(Generic[S]):
         if options.reload is None:
             client.send_error(ErrorCode.INVALID_MESSAGE, f"the server {lacks}: start it with --reload")
         elif not services.inbound.controls(client) or not options.exposes_errors:
-            message = "this is for the controller, on a server that only its own machine reaches, or with --dev"
+            message = "only the controller may do this, on a server that only its own machine reaches, or with --dev"
             client.send_error(ErrorCode.NOT_CONTROLLER, message)
         else:
             act()

@@ -90,7 +90,7 @@ async def merged(reports: AsyncIterator[set[T]]) -> AsyncGenerator[set[T] | None
     now = asyncio.get_running_loop().time
     quiet_s = (QUIET_MS + 2 * STEP_MS) / 1000
     try:
-        # After this, `anext` has begun.
+        # This pass of the loop begins `anext`.
         await asyncio.sleep(0)
         yield None
         while True:
