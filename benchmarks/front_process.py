@@ -73,6 +73,7 @@ def main() -> None:
             placement=_Placement(url),
             scaling=Scaling(least=count, most=count),
             front=front,
+            build="",
             tickets=TicketIssuer(SECRET, "benchmark", front.id),
         )
         return Service(fleet, operator)

@@ -111,6 +111,7 @@ def main() -> None:
             placement=ScheduledPlacement(connection, make_job),
             scaling=Scaling(least=job.workers, most=job.workers),
             front=front,
+            build="",
             tickets=TicketIssuer(SECRET, CLUSTER, front.id),
         )
         return Service(fleet, operator)

@@ -26,8 +26,8 @@ _MARK = "\x01reactor-worker "
 class WorkerJob:
     """Describe a worker: its id and cluster, the project on its machine, and its options of `reactor run`.
 
-    `version` is that of Reactor at the front, `config` the config in YAML. `url` is the worker's URL for clients, with
-    {host}, {node} and {port}; "" is the worker's address.
+    `version` is that of Reactor at the front, `config` the config in YAML, `build` a hash of the project and of these
+    options. `url` is the worker's URL for clients, with {host}, {node} and {port}; "" is the worker's address.
     """
 
     cluster: str
@@ -36,6 +36,7 @@ class WorkerJob:
     project: str
     config: str
     version: str = ""
+    build: str = ""
     host: str = "127.0.0.1"
     ports: tuple[int, int] = (0, 0)
     url: str = ""

@@ -67,10 +67,12 @@ class SessionStatus:
 class WorkerStatus:
     """Report the state of a worker, at each change and once a second.
 
-    `phase` is that of its engine, `ended` the id of the session that ended last and the reason, `released` the id of
-    the ticket that was released last. Times are in seconds or milliseconds as named; unknown values are None.
+    `build` is that of its job, `phase` that of its engine, `ended` the id of the session that ended last and the
+    reason, `released` the id of the ticket that was released last. Times are in seconds or milliseconds as named;
+    unknown values are None.
     """
 
+    build: str
     phase: str
     detail: str
     progress: float | None

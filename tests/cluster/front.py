@@ -61,6 +61,7 @@ class Front:
         workers: int,
         taken_over: Sequence[WorkerPlaced] = (),
         relays_all: bool = False,
+        build: str = "",
         **of_server: Any,
     ) -> None:
         self.port = 0
@@ -69,7 +70,9 @@ class Front:
         self._wanted = workers
         options = ServeOptions(manifest=manifest.load(project), **{"config": {}, **of_server})
         self.placement = LocalPlacement(
-            lambda worker: WorkerJob.of(options, cluster="test", worker=worker, secret=SECRET, project=str(project)),
+            lambda worker: WorkerJob.of(
+                options, cluster="test", worker=worker, secret=SECRET, project=str(project), build=build
+            ),
             taken_over,
         )
         identity = FrontIdentity.of_this_process()
@@ -80,6 +83,7 @@ class Front:
             placement=self.placement,
             scaling=Scaling(least=workers, most=workers),
             front=identity,
+            build=build,
             tickets=TicketIssuer(SECRET, "test", identity.id),
             relays_all=relays_all,
         )

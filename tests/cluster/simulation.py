@@ -10,12 +10,21 @@ import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
-from reactor_runtime.cluster.messages import FrontIdentity, Release, SessionStatus, ToWorker, Waiting, WorkerStatus
+from reactor_runtime.cluster.messages import (
+    FrontIdentity,
+    Release,
+    SessionStatus,
+    Stop,
+    ToWorker,
+    Waiting,
+    WorkerStatus,
+)
 from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
 from reactor_runtime.cluster.tickets import IssuedTicket, Ticket, TicketGate, TicketIssuer, TicketRefused
 from reactor_runtime.manifest import Manifest
@@ -36,6 +45,7 @@ SECRET, CLUSTER = "5" * 64, "test"
 MANIFEST = Manifest(Path("/my-model"), "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
 STOP_S = 1.0
 STATUS = WorkerStatus(
+    build="",
     phase="loading",
     detail="",
     progress=None,
@@ -81,8 +91,18 @@ class SimulatedWorker:
     broken or another front has connected meanwhile.
     """
 
-    def __init__(self, id: str, node: str, *, now: Callable[[], float], deliver: Callable[[Callable[[], None]], None]):
+    def __init__(
+        self,
+        id: str,
+        node: str,
+        build: str,
+        *,
+        now: Callable[[], float],
+        deliver: Callable[[Callable[[], None]], None],
+        on_stop: Callable[[], None],
+    ) -> None:
         self.id = id
+        self.build = build
         self.node = node
         self.is_ready = False
         self.session: SessionStatus | None = None
@@ -95,6 +115,7 @@ class SimulatedWorker:
         self.link: SimulatedLink | None = None
         self._now = now
         self._deliver = deliver
+        self._on_stop = on_stop
         self._connection = 0
 
     def connect(self, link: SimulatedLink) -> None:
@@ -114,6 +135,7 @@ class SimulatedWorker:
         released = self.tickets.released
         status = replace(
             STATUS,
+            build=self.build,
             phase=phase,
             session=self.session,
             ended=self.ended,
@@ -176,6 +198,8 @@ class SimulatedWorker:
                 self._release(ticket)
             case Waiting(count):
                 self.waiting_elsewhere = count
+            case Stop():
+                self._on_stop()
 
     def _release(self, ticket: str) -> None:
         self.tickets.release(ticket, self._now())
@@ -250,6 +274,7 @@ class Simulation:
     ) -> None:
         self.clock = FakeClock()
         self.delay_s = 0.0
+        self.build = ""
         self.found: tuple[str, ...] = ()
         self.workers: dict[str, SimulatedWorker] = {}
         self.pending: list[str] = []
@@ -277,13 +302,15 @@ class Simulation:
             placement=self,
             scaling=self._scaling,
             front=FrontIdentity(id, "here", 1, 0.0),
+            build=self.build,
             tickets=RecordingIssuer(id, self._on_assigned, self.clock),
             make_link=self._link,
         )
         self._running = asyncio.create_task(self.fleet.run())
 
-    async def restart_front(self) -> None:
-        """End the front as a crash does, with its connections, and start another one."""
+    async def restart_front(self, build: str = "") -> None:
+        """End the front as a crash does, with its connections, and start another one, with a build for its workers."""
+        self.build = build
         await self.end()
         self.clients.clear()
         self.found = tuple(self.workers)
@@ -372,8 +399,19 @@ class Simulation:
             while self.pending and self.free[node]:
                 self.free[node] -= 1
                 id = self.pending.pop(0)
-                self.workers[id] = SimulatedWorker(id, node, now=self.clock.now, deliver=self._deliver)
+                self.workers[id] = SimulatedWorker(
+                    id,
+                    node,
+                    self.build,
+                    now=self.clock.now,
+                    deliver=self._deliver,
+                    on_stop=partial(self._stop_orderly, id),
+                )
                 self._report_place(self.workers[id])
+
+    def _stop_orderly(self, worker: str) -> None:
+        self._on_stop(self.workers[worker])
+        self.kill_worker(worker)
 
     def _report_place(self, worker: SimulatedWorker) -> None:
         url = f"http://{worker.id}"

@@ -9,6 +9,7 @@ import pytest
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.messages import SessionStatus
 from reactor_runtime.cluster.placement.placement import PlacementEvent, PlacementLost, PlacementRestored
+from reactor_runtime.errors import LoadError
 from tests.cluster.simulation import Assignment, Simulation
 
 
@@ -47,6 +48,70 @@ async def test_requests_for_clients_that_have_left_are_withdrawn() -> None:
     await simulation.run_until(simulation.clock.now() + 1.0)
     assert len(simulation.pending) == 1
     await simulation.end()
+
+
+async def test_workers_of_another_build_are_replaced_at_once_or_after_their_session() -> None:
+    assigned: list[Assignment] = []
+    simulation = Simulation(nodes=2, slots=2, scaling=Scaling(least=2, most=2), load_s=1.0, on_assigned=assigned.append)
+    await simulation.run_until(simulation.clock.now() + 2.0)
+    simulation.arrive("a")
+    busy = simulation.workers[assigned[0].worker]
+    assert busy.begin(assigned[0].ticket.text)
+    (idle,) = simulation.workers.keys() - {busy.id}
+    await simulation.restart_front("later")
+    for name in "bcd":
+        simulation.arrive(name)
+    await simulation.run_until(simulation.clock.now() + 5.0)
+    assert idle not in simulation.workers
+    assert sorted(worker.build for worker in simulation.workers.values()) == ["", "later", "later"]
+    assert simulation.waiting == ["d"]
+    assert busy.id not in [assignment.worker for assignment in assigned[1:]]
+    loads = [(load.ready, load.engines) for load in simulation.operator.loads]
+    assert loads == [(1, 2), (2, 2)] * 2
+    busy.end()
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    assert busy.id not in simulation.workers
+    assert simulation.waiting == ["d"]
+    await simulation.end()
+
+
+async def test_a_worker_whose_build_comes_back_before_its_session_is_over_stays() -> None:
+    assigned: list[Assignment] = []
+    simulation = Simulation(nodes=2, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)
+    await simulation.run_until(simulation.clock.now() + 2.0)
+    simulation.arrive("a")
+    (worker,) = simulation.workers.values()
+    assert worker.begin(assigned[0].ticket.text)
+    await simulation.restart_front("later")
+    await simulation.run_until(simulation.clock.now() + 5.0)
+    await simulation.restart_front()
+    await simulation.run_until(simulation.clock.now() + 5.0)
+    worker.end()
+    simulation.arrive("b")
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    assert list(simulation.workers.values()) == [worker]
+    assert assigned[-1].worker == worker.id
+    await simulation.end()
+
+
+async def test_a_build_that_can_not_be_loaded_ends_the_front_only_after_the_sessions_of_the_one_before() -> None:
+    assigned: list[Assignment] = []
+    scaling = Scaling(least=1, most=1)
+    simulation = Simulation(nodes=2, slots=1, scaling=scaling, load_s=60.0, on_assigned=assigned.append)
+    await simulation.run_until(simulation.clock.now() + 61.0)
+    simulation.arrive("a")
+    (busy,) = simulation.workers.values()
+    assert busy.begin(assigned[0].ticket.text)
+    await simulation.restart_front("broken")
+    for _ in range(5):
+        await simulation.run_until(simulation.clock.now() + 31.0)
+        # The front still starts workers, and keeps the one with the session.
+        (failed,) = simulation.workers.keys() - {busy.id}
+        simulation.kill_worker(failed)
+    busy.end()
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    with pytest.raises(LoadError, match="workers have ended before they were ready"):
+        await simulation.end()
 
 
 async def test_a_session_of_a_front_before_has_run_as_long_as_its_worker_reports() -> None:

@@ -24,6 +24,7 @@ from reactor_runtime.cluster.messages import (
 )
 
 STATUS = WorkerStatus(
+    build="5f",
     phase="ready",
     detail="",
     progress=None,

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from reactor_runtime import manifest
@@ -34,7 +35,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def running_worker(project: Path, **of_server: Any) -> AsyncIterator[WorkerPlaced]:
+async def running_worker(project: Path, **of_server: Any) -> AsyncIterator[LocalPlacement]:
     """Run a worker without a front for the block, with options of its server."""
     options = ServeOptions(manifest=manifest.load(project), config={}, **of_server)
     placement = LocalPlacement(
@@ -44,10 +45,9 @@ async def running_worker(project: Path, **of_server: Any) -> AsyncIterator[Worke
     running = asyncio.create_task(placement.run(placed.put_nowait))
     await asyncio.sleep(0)
     placement.start("w-1")
-    worker = await asyncio.wait_for(placed.get(), TIMEOUT_S)
-    assert isinstance(worker, WorkerPlaced)
+    assert isinstance(await asyncio.wait_for(placed.get(), TIMEOUT_S), WorkerPlaced)
     try:
-        yield worker
+        yield placement
     finally:
         await placement.aclose()
         running.cancel()
@@ -71,6 +71,18 @@ async def other_front(worker: WorkerPlaced) -> AsyncIterator[asyncio.subprocess.
         await process.communicate()
 
 
+def ticket_for(worker: WorkerPlaced) -> str:
+    """Return a ticket of a first front for a controller of a worker."""
+    ticket = TicketIssuer(SECRET, "test", "f-1").issue(
+        worker.worker, role="controller", session="", client="c-1", now=time.time()
+    )
+    return ticket.text
+
+
+def socket_of(worker: WorkerPlaced) -> str:
+    return f"{worker.url.replace('http', 'ws', 1)}/ws"
+
+
 async def line_of(process: asyncio.subprocess.Process) -> str:
     assert process.stdout is not None
     return (await asyncio.wait_for(process.stdout.readline(), TIMEOUT_S)).decode().strip()
@@ -92,15 +104,11 @@ async def test_a_second_front_ends_and_names_the_first_which_goes_on(project: Pa
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "silent"])
 async def test_a_front_takes_the_workers_of_one_that_does_not_answer(project: Path, how: signal.Signals) -> None:
-    async with running_worker(project) as worker, other_front(worker) as first:
+    async with running_worker(project) as placement, other_front(placement.placed[0]) as first:
+        (worker,) = placement.placed
         first.send_signal(how)
         async with running_front(project, taken_over=[worker]) as second:
-            of_first = TicketIssuer(SECRET, "test", "f-1").issue(
-                worker.worker, role="controller", session="", client="", now=time.time()
-            )
-            assert "another one has replaced" in await refusal(
-                f"{worker.url.replace('http', 'ws', 1)}/ws", ticket=of_first.text
-            )
+            assert "another one has replaced" in await refusal(socket_of(worker), ticket=ticket_for(worker))
             async with controlling(second.url) as controller:
                 assert abs((await controller.frame()).level - 100) < 3
                 if how is signal.SIGSTOP:
@@ -110,12 +118,10 @@ async def test_a_front_takes_the_workers_of_one_that_does_not_answer(project: Pa
 
 
 async def test_a_client_resumes_at_its_worker_while_the_front_is_dead(project: Path) -> None:
-    async with running_worker(project, limits=TurnLimits(resume_grace_s=TIMEOUT_S)) as worker:
-        url = f"{worker.url.replace('http', 'ws', 1)}/ws"
-        ticket = TicketIssuer(SECRET, "test", "f-1").issue(
-            worker.worker, role="controller", session="", client="c-1", now=time.time()
-        )
-        async with client(url, ticket=ticket.text) as controller, other_front(worker) as front:
+    async with running_worker(project, limits=TurnLimits(resume_grace_s=TIMEOUT_S)) as placement:
+        (worker,) = placement.placed
+        url = socket_of(worker)
+        async with client(url, ticket=ticket_for(worker)) as controller, other_front(worker) as front:
             secret = (await controller.data("reactor.welcome"))["resume"]
             assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
             front.kill()
@@ -124,3 +130,25 @@ async def test_a_client_resumes_at_its_worker_while_the_front_is_dead(project: P
             await controller.closed()
         async with client(url, resume=secret) as back:
             await resumed(back)
+
+
+async def test_a_front_with_another_build_finishes_the_session_of_a_worker_and_serves_others_with_its_own(
+    project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    async with running_worker(project) as placement:
+        (worker,) = placement.placed
+        async with client(socket_of(worker), ticket=ticket_for(worker)) as controller:
+            await controller.frame()
+            write_project(project, MODEL.replace("100", "20"))
+            async with running_front(project, taken_over=[worker], build="later") as front:
+                async with controlling(front.url) as other:
+                    assert abs((await other.frame()).level - 20) < 3
+                async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+                    assert '"default": 20' in (await http.get("/schema")).text
+                assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+                assert abs((await controller.frame(applied=1)).level - 50) < 3
+                assert "and ends with its session worker=w-1 node=here" in caplog.text
+                assert (front.ready, len(front.slots)) == (1, 2)
+                await controller.socket.close()
+                assert await asyncio.wait_for(placement.processes["w-1"].wait(), TIMEOUT_S) == 0

@@ -61,6 +61,7 @@ class WorkerFleet:
         placement: Placement,
         scaling: Scaling,
         front: FrontIdentity,
+        build: str,
         tickets: TicketIssuer,
         relays_all: bool = False,
         make_link: Callable[..., ControlLink] = WorkerLink,
@@ -79,6 +80,7 @@ class WorkerFleet:
         self._placement = placement
         self._scaling = scaling
         self._front = front
+        self._build = build
         self._takeover = Takeover(placement.found)
         self._tickets = tickets
         self._relays_all = relays_all
@@ -174,7 +176,10 @@ class WorkerFleet:
         check_at = self._give_up_silent(now)
         if self._stopping or not self._takeover.is_complete:
             return check_at
-        self._starts.raise_failure()
+        self._stop_outdated()
+        if all(worker.slot.session is None for worker in self._workers.values()):
+            # Otherwise a version that can't be loaded would end the sessions of the one before.
+            self._starts.raise_failure()
         waiting = len(self.admission.wait_queue.waiting)
         # Those that were released may take a while to end.
         slots, workers = self.admission.slots, self._workers.values()
@@ -197,6 +202,14 @@ class WorkerFleet:
                 self._placement.start(worker.id)
         return min(times, default=None)
 
+    def _stop_outdated(self) -> None:
+        """Stop the workers of another build that have no session, again until they have ended."""
+        for worker in self._workers.values():
+            if worker.is_outdated and worker.slot.session is None:
+                if worker.slot in self.admission.slots:
+                    self.admission.slots.remove(worker.slot)
+                worker.send(Stop())
+
     def _give_up_silent(self, now: float) -> float | None:
         """Kill workers that have sent nothing for too long; return when to check again."""
         for worker in list(self._workers.values()):
@@ -215,6 +228,7 @@ class WorkerFleet:
             access=WorkerAccess(id, self._tickets, relays_all=self._relays_all),
             secret=self._tickets.secret,
             front=self._front,
+            build=self._build,
             settings=self._settings,
             callbacks=self.admission.slot_callbacks,
             on_session_lost=self._session_lost,
@@ -274,11 +288,13 @@ class WorkerFleet:
                 self._placement.stop(worker.id)
 
     def _slot_ready(self, slot: WorkerSlot, load_s: float) -> None:
-        self._starts.record_success(slot.worker)
-        self._loaded.add(slot.worker)
-        self._operator.on_ready(
-            ServerReady(load_s, len(self._loaded), len(self.admission.slots), self._workers[slot.worker].node)
-        )
+        worker = self._workers[slot.worker]
+        if worker.is_outdated:
+            return
+        self._starts.record_success(worker.id)
+        self._loaded.add(worker.id)
+        staying = [each.worker for each in self.admission.slots if not each.is_draining]
+        self._operator.on_ready(ServerReady(load_s, len(self._loaded.intersection(staying)), len(staying), worker.node))
 
     def _claim_loss(self, returned: str) -> str:
         """Return why the client of a ticket has lost its session, once; "" if it has not.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from reactor_runtime.cluster.front.access import WorkerAccess
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 # Time without a status after which the worker is killed.
 LOST_AFTER_S = 5.0
+OUTDATED = "a worker has another version of the project, or other options"
 
 
 class ControlLink(Protocol):
@@ -40,7 +42,8 @@ class ControlLink(Protocol):
 class RemoteWorker:
     """Follow a worker; calls `on_change` when the plan of the fleet may change. Use on the front's loop.
 
-    `is_requested` is whether this front has requested its place, and not an earlier one.
+    `is_requested` is whether this front has requested its place, and not an earlier one. `build` is that of the workers
+    that this front starts; a worker that `is_outdated` has another one, and drains.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class RemoteWorker:
         access: WorkerAccess,
         secret: str,
         front: FrontIdentity,
+        build: str,
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
         on_session_lost: Callable[[Sequence[str], Client | None, str], None],
@@ -63,6 +67,7 @@ class RemoteWorker:
         self.id = id
         self.silent_since: float | None = None
         self.no_contact = ""
+        self.is_outdated = False
         self._is_requested = is_requested
         self._is_ending = False
         self.slot = WorkerSlot(
@@ -78,6 +83,7 @@ class RemoteWorker:
         self._access = access
         self._secret = secret
         self._front = front
+        self._build = build
         self._now = settings.clock.now
         self._on_no_contact = callbacks.on_lost
         self._on_change = on_change
@@ -167,7 +173,11 @@ class RemoteWorker:
         if self.silent_since is not None and self.slot.session is not None:
             self.slot.session.turn.send_again()
         self._takeover.record_contact(self.id)
-        self.slot.on_status(status)
+        was_outdated, self.is_outdated = self.is_outdated, status.build != self._build
+        self.slot.on_status(replace(status, draining=True) if self.is_outdated else status)
+        if self.is_outdated and not was_outdated:
+            end = "now" if self.slot.session is None else "with its session"
+            logger.info("%s, and ends %s worker=%s node=%s", OUTDATED, end, self.id, self.node)
         # Only after a status that could be used: another one counts as silence.
         self.silent_since = None
         self._on_change()

@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import secrets
 import ssl
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
+from reactor_runtime.cluster.build import build_of
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.job import WorkerJob
@@ -102,6 +103,29 @@ def _copies_project(cluster: ClusterOptions) -> bool:
     return bool(cluster.address) and not cluster.is_on_nodes
 
 
+def common_job(options: ServeOptions, cluster: ClusterOptions) -> WorkerJob:
+    """Return the job of all workers, without the id and the secret of one."""
+    project = options.manifest.project.resolve()
+    job = WorkerJob.of(
+        options,
+        cluster=cluster.name,
+        worker="",
+        secret="",
+        # Ray starts an actor in its copy of the project.
+        project="." if _copies_project(cluster) else str(project),
+        host=ANY_ADDRESS if cluster.address else LOOPBACK,
+        ports=cluster.worker_ports,
+        url=cluster.worker_url,
+    )
+    certificate = options.access.certificate
+    of_build = {
+        **asdict(job),
+        "certificate": "" if certificate is None else certificate.read_text(),
+        "resources": (cluster.gpus_per_session, cluster.cpus_per_session, cluster.requirements),
+    }
+    return replace(job, build=build_of(project, of_build))
+
+
 def _service(
     options: ServeOptions,
     cluster: ClusterOptions,
@@ -113,20 +137,7 @@ def _service(
     # The workers of an earlier front accept only tickets signed with their secret.
     secret = connected.secret or secrets.token_hex(32)
     front = FrontIdentity.of_this_process()
-
-    def make_job(worker: str) -> str:
-        return WorkerJob.of(
-            options,
-            cluster=cluster.name,
-            worker=worker,
-            secret=secret,
-            # Ray starts an actor in its copy of the project.
-            project="." if _copies_project(cluster) else str(options.manifest.project.resolve()),
-            host=ANY_ADDRESS if cluster.address else LOOPBACK,
-            ports=cluster.worker_ports,
-            url=cluster.worker_url,
-        ).to_json()
-
+    job = common_job(options, cluster)
     fleet = WorkerFleet(
         SlotSettings.of(options),
         operator,
@@ -134,10 +145,11 @@ def _service(
             driver,
             connected,
             make_driver=partial(_make_driver, options, cluster, secret),
-            make_job=make_job,
+            make_job=lambda worker: replace(job, worker=worker, secret=secret).to_json(),
         ),
         scaling=cluster.scaling,
         front=front,
+        build=job.build,
         tickets=TicketIssuer(secret, cluster.name, front.id),
         relays_all=relays_all_clients(options, cluster),
     )

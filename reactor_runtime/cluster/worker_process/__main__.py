@@ -109,6 +109,7 @@ def _service(
         backend.admission,
         tickets,
         settings.clock,
+        build=job.build,
         drain=lambda: service.drain(),
         stop=lambda: service.stop(),
     )

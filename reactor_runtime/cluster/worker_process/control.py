@@ -47,7 +47,7 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound"
 
 
 class ControlSocket:
-    """Serve the front of a worker; `drain` and `stop` end the server. Use on the server's loop.
+    """Serve the front of a worker, which runs the `build`; `drain` and `stop` end the server. Use on the server's loop.
 
     Another front is refused while the first one answers, and otherwise replaces it.
     """
@@ -58,12 +58,14 @@ class ControlSocket:
         tickets: TicketGate,
         clock: Clock,
         *,
+        build: str,
         drain: Callable[[], None],
         stop: Callable[[], None],
     ) -> None:
         self._admission = admission
         self._tickets = tickets
         self._clock = clock
+        self._build = build
         self._drain = drain
         self._stop = stop
         self._connection: _Connection | None = None
@@ -81,6 +83,7 @@ class ControlSocket:
         (slot,) = self._admission.slots
         engine, statistics = slot.engine, slot.statistics()
         return WorkerStatus(
+            build=self._build,
             phase=engine.phase,
             detail=engine.detail,
             progress=engine.progress,

@@ -74,8 +74,13 @@ class SlotPool(Generic[S]):
 
     @property
     def contract(self) -> dict[str, Any] | None:
-        """Return the contract of the model; None until an engine has sent it."""
-        return next((slot.engine.contract for slot in self if slot.engine.contract is not None), None)
+        """Return the contract of the model; None until an engine has sent it.
+
+        A slot that drains may have an earlier version of the model.
+        """
+        known = (slot for slot in self if slot.engine.contract is not None)
+        slot = min(known, key=lambda slot: slot.is_draining, default=None)
+        return None if slot is None else slot.engine.contract
 
     @property
     def tracks(self) -> list[str] | None:

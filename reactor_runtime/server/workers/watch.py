@@ -49,15 +49,15 @@ async def saved_files(project: Path, files: Callable[[], Collection[Path]]) -> A
         return found
 
     while True:
-        folders, _ = await asyncio.to_thread(_folders_and_modules, project, files())
+        folders, _ = await asyncio.to_thread(folders_and_modules, project, files())
         async with contextlib.aclosing(_changes(folders, concerns)) as changes:
             async for paths in changes:
-                _, modules = await asyncio.to_thread(_folders_and_modules, project, files())
+                _, modules = await asyncio.to_thread(folders_and_modules, project, files())
                 known = digests.keys() | modules | set(files())
                 if saved := await asyncio.to_thread(changed, known if paths is None else known & paths):
                     yield saved
                 # After the yield, which may have changed `files()`.
-                if (await asyncio.to_thread(_folders_and_modules, project, files()))[0] != folders:
+                if (await asyncio.to_thread(folders_and_modules, project, files()))[0] != folders:
                     break
 
 
@@ -111,7 +111,7 @@ async def _is_done(future: asyncio.Future[Any], timeout_s: float) -> bool:
     return bool(done)
 
 
-def _folders_and_modules(project: Path, files: Collection[Path]) -> tuple[set[str], set[Path]]:
+def folders_and_modules(project: Path, files: Collection[Path]) -> tuple[set[str], set[Path]]:
     """Return the folders to watch for a project and `files`, and the Python files of the project.
 
     The folders are those that may have modules, and the nearest existing one around the project and around each file.
