@@ -117,7 +117,7 @@ def read_header(data: bytes) -> JpegHeader:
                 raise _bad("JPEG with two frame headers")
             frame_header = _frame_header(marker, payload)
     else:
-        raise _bad(f"JPEG with more than {_MAX_SEGMENTS} segments before the picture")
+        raise _bad(f"JPEG with more than {_MAX_SEGMENTS} segments before the image")
     if frame_header is None:
         raise _bad("JPEG without a frame header")
     height, width, components = frame_header

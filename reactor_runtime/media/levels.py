@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from reactor_runtime.media.tensors import Tensor, Torch
 
 
-def levels(pictures: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
+def levels(images: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
     """Convert images one by one, so that intermediate values stay in the cache; uint16 holds bfloat16 bits."""
-    frames = np.empty((*pictures.shape[:-1], 3), np.uint8)
-    for frame, picture in zip(_each(frames), _each(pictures), strict=True):
-        made = picture if picture.dtype == np.uint8 else _of_picture(picture, low, high)
+    frames = np.empty((*images.shape[:-1], 3), np.uint8)
+    for frame, image in zip(_each(frames), _each(images), strict=True):
+        made = image if image.dtype == np.uint8 else _of_image(image, low, high)
         made = np.broadcast_to(made, frame.shape)
         # All channels at once take three times as long if the channels come first in memory.
         for channel in range(3):
@@ -26,10 +26,10 @@ def levels(pictures: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]
     return frames
 
 
-def _of_picture(picture: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
+def _of_image(image: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
     # The results for NaN and infinity are documented.
     with np.errstate(all="ignore"):
-        values = _as_float32(picture)
+        values = _as_float32(image)
         np.clip(values, low, high, out=values)
         np.copyto(values, low, where=np.isnan(values))
         if (low, high) != (0, 255):
@@ -38,26 +38,26 @@ def _of_picture(picture: NDArray[Any], low: float, high: float) -> NDArray[np.ui
         return np.rint(values, out=values).astype(np.uint8)
 
 
-def _as_float32(picture: NDArray[Any]) -> NDArray[np.float32]:
+def _as_float32(image: NDArray[Any]) -> NDArray[np.float32]:
     # bfloat16 is the upper half of a float32; NumPy has no such type.
-    if picture.dtype == np.uint16:
-        return (picture.astype(np.uint32) << 16).view(np.float32)
-    return picture.astype(np.float32)
+    if image.dtype == np.uint16:
+        return (image.astype(np.uint32) << 16).view(np.float32)
+    return image.astype(np.float32)
 
 
-def _each(pictures: NDArray[Any]) -> NDArray[Any]:
-    return pictures if pictures.ndim == 4 else pictures[np.newaxis]
+def _each(images: NDArray[Any]) -> NDArray[Any]:
+    return images if images.ndim == 4 else images[np.newaxis]
 
 
-def levels_on_device(torch: Torch, pictures: Tensor, low: float, high: float) -> Tensor:
+def levels_on_device(torch: Torch, images: Tensor, low: float, high: float) -> Tensor:
     """Convert images on their device; needs one float32 buffer besides the result."""
-    if pictures.dtype != torch.uint8:
+    if images.dtype != torch.uint8:
         # Separate operations: fused ones round differently, and not on every device.
-        pictures = pictures.to(torch.float32, copy=True)
-        pictures.nan_to_num_(nan=low).clamp_(low, high)
+        images = images.to(torch.float32, copy=True)
+        images.nan_to_num_(nan=low).clamp_(low, high)
         if (low, high) != (0, 255):
-            pictures.sub_(low).mul_(255 / (high - low))
-        pictures.round_()
-    frames = torch.empty((*pictures.shape[:-1], 3), dtype=torch.uint8, device=pictures.device)
-    frames.copy_(pictures)
+            images.sub_(low).mul_(255 / (high - low))
+        images.round_()
+    frames = torch.empty((*images.shape[:-1], 3), dtype=torch.uint8, device=images.device)
+    frames.copy_(images)
     return frames

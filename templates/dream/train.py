@@ -32,7 +32,7 @@ LONGEST = 12
 COMPARED = 2
 RATE, WARM_UP = 4e-3, 50
 # The shares of other errors beside that of the images. From images alone the network learns late what moves in the
-# dark, so training asks it what is in each cell.
+# dark, so training compares what is in each cell too.
 IMAGE_SHARE, KIND_SHARE, HEADING_SHARE = 3.0, 5.0, 0.1
 REPORT = 50
 

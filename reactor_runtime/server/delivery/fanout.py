@@ -11,7 +11,7 @@ from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 
-# about the time to send 15 frames of 200 kB
+# About the time to send 15 frames of 200 kB.
 SLICE_S = 0.001
 CROWD = "crowd"
 
@@ -52,7 +52,7 @@ class Fanout:
         # Items are numbered from 0; `_items` has those from `_start` to before `_end`.
         self._start = self._end = 0
         self._newest: dict[str, int] = {}
-        # the member furthest behind comes first
+        # The member furthest behind comes first.
         self._places: OrderedDict[Client, int] = OrderedDict()
         self._first: Client | None = None
         self._serving: Client | None = None

@@ -18,7 +18,7 @@ from reactor_runtime.wire.messages import View
 MOST_MESSAGES = 1000
 MOST_MESSAGE_BYTES = 4 << 20
 MOST_SOUND_S = 1.0
-# sums of durations are inexact
+# Sums of durations are inexact.
 ROUNDING_S = 1e-6
 
 

@@ -26,9 +26,9 @@ from reactor_runtime.server.telemetry.trace_events import Stages
 
 logger = logging.getLogger(__name__)
 
-# the cost of a timer and a turn of the loop: a bundle due within this time is shown at once
+# The cost of a timer and a turn of the loop: a bundle that is due within this time is shown at once.
 EARLY_S = 0.00025
-# the shortest gap between frames, in intervals: after a stall late frames follow this fast instead of in a burst
+# The shortest gap between frames, in intervals: late frames after a stall are not shown in a burst.
 SHORTEST_GAP = 0.8
 RATE_S = 2.0
 
@@ -100,7 +100,7 @@ class Playout:
         """Return the tracks of which this is the first bundle after a flush."""
         if not self._flushed:
             return set()
-        tracks = [picture.track for picture in bundle.frames] + [sound.track for sound in bundle.sounds]
+        tracks = [frame.track for frame in bundle.frames] + [sound.track for sound in bundle.sounds]
         first = set(tracks) - self._tracks_since_flush
         self._tracks_since_flush |= first
         return first
@@ -161,7 +161,7 @@ class Playout:
                     return None
                 at = item.bundle.due
                 if item.bundle.frames:
-                    # only frames would be seen to come in a burst: sound is played by its presentation times
+                    # A burst is visible only in frames; sound is played by its presentation times.
                     at = max(at, self._not_before)
                 if self._clock.now() < at - EARLY_S:
                     return at
@@ -181,7 +181,7 @@ class Playout:
             self._metrics.encoded(item.encoded)
         if item.dropped:
             self._drop(item)
-        # at once, since waking the waiting task would take another turn of the loop
+        # At once, because waking the waiting task would take another turn of the loop.
         if self._play_due() is not None:
             self._alarm.ring()
 
@@ -222,18 +222,18 @@ class StageTimes(NamedTuple):
     """Seconds that a bundle spent in each stage from the start of its step until it was shown."""
 
     step: float
-    # from hand-over, through shared memory and the channel, to the server
+    # From hand-over, through shared memory and the channel, to the server.
     arrive: float
-    # until an encoder thread took it
+    # Until an encoder thread took it.
     queue: float
     encode: float
-    # from the encoder thread to the loop
+    # From the encoder thread to the loop.
     back: float
-    # ready and not yet due
+    # Ready and not yet due.
     hold: float
-    # shown after it was due
+    # From when it was due until it was shown.
     late: float
-    # from hand-over until it was shown
+    # From hand-over until it was shown.
     age: float
 
 
@@ -274,7 +274,7 @@ class RecentStageTimes:
         if not self._recent:
             return {}
         ordered = np.sort(np.array(self._recent), axis=0)
-        # np.median would import numpy.ma
+        # `np.median` would import numpy.ma.
         medians = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
         return {
             f"{name}_ms": round(1e3 * float(value), 2) for name, value in zip(StageTimes._fields, medians, strict=True)

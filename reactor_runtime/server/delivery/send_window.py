@@ -72,14 +72,14 @@ class SendWindow:
     def frame_sent(self, seq: int, now: float, interval_s: float) -> None:
         """Count a frame as sent; `interval_s` is the time between two frames of the model."""
         if seq <= self._newest_seq:
-            # the numbers of another session, of which no frame is acknowledged yet
+            # These are the numbers of another session, of which no frame is acknowledged yet.
             self._in_flight.clear()
             self._rounds = _Rounds()
         self._newest_seq = seq
         self._interval_s = interval_s
         self._in_flight.append((seq, now))
         if not self.acknowledging and len(self._in_flight) > 256:
-            # kept for a first acknowledgement only
+            # The numbers are kept for a first acknowledgement only.
             self._in_flight.popleft()
         if self.acknowledging and now >= self.reopens_at():
             self._last_progress = now

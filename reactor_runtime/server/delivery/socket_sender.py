@@ -47,7 +47,7 @@ class SocketSender:
             while not self._post_ready():
                 await self._alarm.wait(self._retry_at)
         finally:
-            # the callbacks and this object refer to each other
+            # The callbacks and this object refer to each other.
             self._outbox.notify_queued(None)
             self._socket.notify_writable(None)
 

@@ -74,7 +74,7 @@ class Subscribers:
     def show_frame(self, frame: EncodedFrame) -> None:
         """Keep a frame as the latest of its track and offer it to all clients."""
         self._latest_frames.put_frame(frame)
-        # without its pixels: the outbox of each slow client would keep those of another frame
+        # Without pixels: the outbox of each slow client would keep those of another frame.
         self._fanout.publish(frame if frame.pixels is None else replace(frame, pixels=None))
         if frame.pixels is not None:
             for client in self._fanout:

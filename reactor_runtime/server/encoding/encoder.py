@@ -43,7 +43,7 @@ class Encoder:
         loop = asyncio.get_running_loop()
 
         def on_all_ended(outcome: Future[list[R]]) -> None:
-            # the last jobs may outlive the server's loop
+            # The last jobs may end after the server's loop.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(done, outcome)
 
@@ -80,7 +80,7 @@ class JobBatch(Generic[R]):
         """Run one of the jobs; raises nothing."""
         try:
             self._results[index] = self._jobs[index]()
-        # the outcome carries the error to the submitter
+        # The outcome has the error for the submitter.
         except Exception as error:  # noqa: BLE001
             self._error = error
         with self._lock:

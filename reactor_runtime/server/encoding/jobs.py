@@ -24,7 +24,7 @@ from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
 
-# by encoding the rungs that clients are on, the best first; the default encoding, if in use, is the first
+# The rungs that clients are on by encoding, the best first; the default encoding, if in use, is the first.
 RungsInUse = Mapping[TrackEncoding, Sequence[int]]
 
 
@@ -129,12 +129,12 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
             pixels = ring.frame(source.offset, source.height, source.width)
             frame_header = header(source, bundle.due)
             files = _encode_frame(pixels, task, frame_header)
-            # another thread encodes the last band
+            # Another thread encodes the last band.
             if not files:
                 continue
             frame = EncodedFrame(frame_header, {task.encoding: files}, bundle.interval_s)
             if job.first and not frame.is_full_size(DEFAULT):
-                # a copy: the engine reuses the memory once the frame is shown
+                # A copy, because the engine reuses the memory once the frame is shown.
                 frame = replace(frame, pixels=pixels.copy())
             yield frame
 

@@ -14,38 +14,39 @@ from typing import NamedTuple
 from reactor_runtime.server.encoding.arrivals import SHOWN_S, Arrivals, Measure
 from reactor_runtime.server.encoding.track_encoding import TOP, Rung
 
-# of acknowledgements that a decision looks at
+# A decision uses the acknowledgements of this time.
 DECISION_S = 1.0
-# acknowledgements before a decision, or as many as there are in that time
+# A decision needs this many acknowledgements, or those of DECISION_S.
 ENOUGH = 9
-# share of frames that may be skipped
+# The share of frames that may be skipped.
 SKIPS = 0.1
-# acknowledgements this slow in a row are no stall: after a stall the second follows quickly
+# A client falls at once after this many acknowledgements with gaps of this many intervals of the model; after a stall
+# the second acknowledgement follows quickly.
 AT_ONCE, MUCH_SLOWER = 3, 2.0
-# times the model's interval, so that a single stall does not count as a slow network
+# Only a network with gaps of more intervals of the model than this is slow; a single stall is not enough.
 SLOWER = 1.1
-# share of the measured capacity that a rung may use
+# The share of the measured capacity that a rung may use.
 SPARE = 0.85
-# times the rate of the stream: a network that carries this does not hold frames back
+# A network that carries this many times the rate of the stream does not delay frames.
 AMPLE = 2.0
-# before a climb: with ample capacity, by default, after many failed climbs
+# The wait before a climb: with ample capacity, by default, and after many failed climbs.
 SOON_S, PATIENCE_S, LONGEST_S = 0.5, 2.0, 64.0
-# before a climb that the round trips speak against, or that has failed once; a climb cannot fail later than this time,
-# plus the patience before it
+# The wait before a climb for which the capacity seems too low, or that has failed once. A climb cannot fail later than
+# this time plus the wait before it.
 DOUBTED_S = 16.0
-# share of frames that arrive after a failed climb; with fewer the network itself has changed
+# The share of frames that arrive after a failed climb; if fewer do, the network has changed.
 CHANGED = 0.3
-# of a round trip: below it the network has become better
+# The share of the shortest round trip below which the network has become better.
 FASTER = 0.8
-# of the frames that a fall should gain; with fewer the fall was of no use
+# The share of the expected gain in frames below which a fall was of no use.
 HELPED = 0.25
-# of the frames shown when a fall was of no use: below it another fall is tried
+# Another fall is tried below this share of the frames that were shown when a fall was of no use.
 LESS = 0.75
-# before the next fall after one of no use
+# The wait before the next fall after one of no use: at first, and at most.
 NO_USE_S, LONGEST_NO_USE_S = 30.0, 480.0
-# shortest time between decisions: a decision costs more than a frame
+# The shortest time between decisions, because a decision costs more than a frame.
 EVERY_S = 0.05
-# what makes a client fall that acknowledges nothing
+# A client that acknowledges nothing falls after this time with this share of skipped frames.
 SILENT_S, SILENT_SKIPS = 3.0, 0.5
 
 
@@ -117,13 +118,13 @@ class Ladder:
         self._acknowledging = False
         self.in_flight: deque[_Sent] = deque(maxlen=256)
         self._arrivals = Arrivals()
-        # by rung: the size of a frame in bytes and its shortest round trip
+        # By rung: the size of a frame in bytes and its shortest round trip.
         self._typical: dict[int, tuple[float, float]] = {}
         self._changed_at = self._decided_at = -math.inf
         self._climbed_from: int | None = None
         self._patience = _Patience()
         self._fall: _Fall | None = None
-        # no fall before this time, unless fewer frames a second than this are shown
+        # No fall before this time, unless fewer frames a second than this are shown.
         self._no_use = (-math.inf, 0.0)
         self._no_use_s = NO_USE_S
 
@@ -146,7 +147,7 @@ class Ladder:
 
     def frame_sent(self, seq: int, rung: int, size_bytes: int, now: float) -> None:
         """Count a frame as sent, with the rung and size of its file."""
-        # the numbers of another session
+        # These are the numbers of another session.
         if self.in_flight and seq <= self.in_flight[-1].seq:
             self.in_flight.clear()
         self.in_flight.append(_Sent(seq, rung, size_bytes, now))
@@ -173,7 +174,7 @@ class Ladder:
 
     def _decide(self, now: float) -> None:
         if self.why is Why.FULL and self._fall is None and not self._arrivals.skips:
-            # the best rung and no skips: a measurement at every acknowledgement would be the largest cost of a frame
+            # On the best rung without skips, measuring at each acknowledgement would be the largest cost of a frame.
             return
         if now - self._decided_at < EVERY_S:
             return
@@ -190,7 +191,7 @@ class Ladder:
             self._no_use_s = NO_USE_S
         latest = self._arrivals.measure(AT_ONCE) if self._acknowledging else None
         if latest is not None and latest.gap_s * latest.offered_fps > MUCH_SLOWER:
-            # the last gap alone holds nothing from before the network became slow
+            # Only the last gap has nothing from before the network became slow.
             self._fall_if_useful(self._arrivals.measure(2) or latest, now)
         elif self._is_too_much(measure, enough):
             self._fall_if_useful(measure, now)

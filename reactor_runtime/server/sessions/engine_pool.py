@@ -175,7 +175,7 @@ class EnginePool:
             )
         except ReactorError as error:
             slots = self._admission.slots
-            # engines that have not loaded yet would fail on the same class or manifest
+            # Engines that have not loaded yet would fail on the same class or manifest.
             if not slots.ready_count and isinstance(error, UsageError):
                 raise
             if all(each.engine.phase is EnginePhase.FAILED for each in slots):

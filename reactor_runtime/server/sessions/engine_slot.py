@@ -66,7 +66,7 @@ class EngineSlot:
         self.losses = 0
         # All slots of a server end together.
         self.is_draining = False
-        # the id of the session that ended last, and the reason
+        # The id of the session that ended last, and the reason.
         self.last_end = ("", "")
         self.reload = ReloadNotices(
             settings.options, send=self.send_message, on_report=lambda report: on_reload(self, report)
@@ -158,7 +158,7 @@ class EngineSlot:
         session = self.session
         if isinstance(message, ipc.Bundle) and (session is None or message.session != session.id):
             self._playout.reject_bundle(message)
-        # every message that the supervisor passes on has a session
+        # Every message that the supervisor passes on has a session.
         elif session is None or message.session != session.id:  # type: ignore[union-attr]
             logger.debug("a message of the engine for a session that is over: %s", type(message).__name__)
         elif isinstance(message, ipc.Started):
@@ -245,7 +245,7 @@ class EngineSlot:
         self._started = True
         controller = session.controller
         logger.info("session started id=%s client=%s", session.id, controller.id, extra=controller.ids)
-        # the black frame at the end of the session before may still be in the queue
+        # The black frame at the end of the previous session may still be in the queue.
         self._playout.flush(before=sys.maxsize)
         self.subscribers.clear_frames()
         self.subscribe(controller)

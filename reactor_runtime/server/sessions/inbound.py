@@ -59,7 +59,7 @@ class Inbound:
         except WireError as error:
             client.send_error(error.code, f"{error.message}: the binary message was dropped")
             return
-        # an engine with a backlog would read it too late: media is dropped without an answer
+        # An engine with a backlog would read it too late: media is dropped without an answer.
         if not engine.busy:
             session.send_media(track, file)
 

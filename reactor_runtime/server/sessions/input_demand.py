@@ -7,9 +7,9 @@ from typing import Any
 from reactor_runtime.ipc.messages import InputsTaken
 
 MARGIN = 1.25
-# frames a second above what the model takes: a model that becomes faster, or reads again, has something to take
+# A client sends this many frames a second more than the model takes, for a model that becomes faster or reads again.
 SPARE = 4.0
-# share of its reads that had to wait for a frame; above it the model takes all that comes, below it is jitter
+# If more than this share of its reads waited for a frame, the model takes all frames; a smaller share is jitter.
 WAITS = 0.25
 
 
@@ -28,7 +28,7 @@ class InputDemand:
     def rates(self) -> dict[str, dict[str, Any]]:
         """Return rates since the last call for each track with a report; `wanted` is None where all is taken."""
         newest, since = self._newest, self._since
-        # a track without a report now is measured from its next one
+        # A track without a report now is measured from its next one.
         self._newest, self._since = {}, newest
         return {
             track: _rates_between(since[track], last) for track, last in newest.items() if last.at > since[track].at

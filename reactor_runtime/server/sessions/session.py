@@ -26,7 +26,7 @@ from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
-# messages kept of a client that sends before the engine has started its session
+# How many messages are kept of a client that sends before the engine has started its session.
 MOST_EARLY = 100
 
 
@@ -203,7 +203,7 @@ class ServedSession:
 
     def _answer(self, answer: ipc.EventApplied) -> None:
         if answer.ticket is None:
-            # the event had no id, so that the answer is a message of its own
+            # The event had no id, so the answer is a message of its own.
             if answer.reply is not None:
                 self.controller.send_message(*answer.reply)
             return

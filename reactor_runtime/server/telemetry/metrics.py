@@ -136,12 +136,12 @@ class Metrics:
     def arrived(self, bundle: Bundle) -> None:
         """Count the frames of a bundle; a gap in the sequence numbers are frames that the engine discarded."""
         next_seqs = self._seen.setdefault(bundle.session, _Seen()).next_seqs
-        for picture in bundle.frames:
-            self.frames.emitted[picture.track] += 1
-            gap = picture.seq - next_seqs[picture.track]
-            next_seqs[picture.track] = picture.seq + 1
+        for frame in bundle.frames:
+            self.frames.emitted[frame.track] += 1
+            gap = frame.seq - next_seqs[frame.track]
+            next_seqs[frame.track] = frame.seq + 1
             if gap > 0:
-                self.frames.emitted[picture.track] += gap
+                self.frames.emitted[frame.track] += gap
                 self.dropped.add("discarded", gap)
 
     def encoded(self, jobs: Sequence[Encoded]) -> None:
