@@ -21,7 +21,7 @@ make bench ARGS="{arguments}"
 
 The figures are medians of five runs, beside the floor in the same run; those with viewers are single runs. They compare
 on one machine only. Ages and delays are from the model's hand-over to the receipt in a client on the same machine.
-[Missed goals](measurements.md#missed-goals) says what a goal that is not reached would take.
+[Missed goals](measurements.md#missed-goals) lists what each goal that is not reached would take.
 
 | | figure | goal |
 |---|---|---|

@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 PERIOD_S = 1.0
 TIMEOUT_S = 3.0
 GONE, SILENT = "gone", "silent"
-# The state that each status of the server asks for; others keep the state.
+# The requests to Agones for each status of the server; other statuses keep the state.
 STATES = {"ready": "ready", "busy": "allocate"}
 # Agones replaces a game server that sends no health pings.
 UNHEALTHY = {"failed", SILENT}

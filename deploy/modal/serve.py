@@ -10,7 +10,7 @@ import subprocess
 
 import modal
 
-# Modal closes connections 25 s after it has asked the container to stop.
+# Modal closes connections 25 s after its signal to stop the container.
 COMMAND = (
     "reactor run --host 0.0.0.0 --port 8080 --allow-host *.modal.direct "
     "--log-format json --resume-grace 30s --drain-timeout 25"

@@ -1,4 +1,4 @@
-"""A crowd at the server: storms of joins and leaves, viewers that never read, and what a viewer finds who joins."""
+"""Many viewers: joins and leaves at a high rate, viewers that never read, and what a viewer that joins receives."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_storms_of_joins_and_leaves_leave_nothing_behind(server: RunningSe
 
 
 async def test_storms_leave_no_task_and_no_connection(tmp_path: Path) -> None:
-    running = Serving(write_project(tmp_path / "crowd", MODEL), {})
+    running = Serving(write_project(tmp_path / "viewers", MODEL), {})
     await running.until_ready()
     tasks = len(asyncio.all_tasks())
     async with controlling(running.url) as controller:

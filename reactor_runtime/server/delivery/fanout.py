@@ -13,7 +13,7 @@ from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 
 # About the time to send 15 frames of 200 kB.
 SLICE_S = 0.001
-CROWD = "crowd"
+VIEWERS = "viewers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Fanout:
 
     The `first` member gets each item at once. The others share 1 ms of each turn of the loop, so that the controller's
     next frame, its events and all pings are handled in between; the member furthest behind comes next. A member skips a
-    frame that a newer one replaced before its turn, counted as `crowd`; no other item is skipped. Items are kept until
-    the last member has them. Without clock and `soon` all members are served at once.
+    frame that a newer one replaced before its turn, counted as `viewers`; no other item is skipped. Items are kept
+    until the last member has them. Without clock and `soon` all members are served at once.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ def _pass_on(member: Client, item: Item | _Replaced | None) -> None:
             if member not in item.but:
                 member.send_text(item.text)
         case _Replaced():
-            member.outbox.skip_frame(item.track, CROWD)
+            member.outbox.skip_frame(item.track, VIEWERS)
         case None:
             return
         case for_each:

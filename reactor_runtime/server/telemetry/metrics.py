@@ -117,7 +117,7 @@ class Metrics:
             "left", "finished", "turn_over", "idle", "model_error", "model_died", "server_stopping"
         )
         self.frames = FrameCounters()
-        self.skipped = LabelledCounter("socket", "window", "rate", "crowd")
+        self.skipped = LabelledCounter("socket", "window", "rate", "viewers")
         self.dropped = LabelledCounter("discarded", "flushed", "failed", "engine_lost")
         self.traffic = TrafficCounters()
         self.errors = LabelledCounter(*(code.value for code in ErrorCode))

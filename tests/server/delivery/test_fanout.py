@@ -68,7 +68,7 @@ def test_a_viewer_that_skipped_a_frame_is_served_next(fixture: FanoutFixture) ->
     fixture.show_frame()
     fixture.run_all_turns()
     assert [fixture.taken[client] for client in viewers] == [["0", "1"]] * 4 + [["1"]] * 6
-    assert fixture.metrics.skipped.counts["crowd"] == 6
+    assert fixture.metrics.skipped.counts["viewers"] == 6
 
 
 @given(viewers=st.integers(1, 60), turns=st.lists(st.integers(0, 6), min_size=1, max_size=60))
@@ -190,7 +190,7 @@ def test_dropped_items_reach_no_member(fixture: FanoutFixture) -> None:
     fixture.show_frame()
     fixture.run_all_turns()
     assert fixture.taken[viewers[-1]] == ["stays", "1"]
-    assert fixture.metrics.skipped.counts["crowd"] == 0
+    assert fixture.metrics.skipped.counts["viewers"] == 0
 
 
 def test_a_client_that_reads_nothing_is_given_up_and_others_continue(fixture: FanoutFixture) -> None:

@@ -58,9 +58,9 @@ async def test_a_newer_frame_replaces_an_unsent_one_which_counts_as_skipped(outb
 def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:
     metrics = Metrics()
     outbox = Outbox(clock, metrics, View(tracks=("left",)))
-    outbox.skip_frame("left", "crowd")
-    outbox.skip_frame("right", "crowd")
-    assert (outbox.counters.offered, outbox.counters.skipped, metrics.skipped.counts["crowd"]) == (1, 1, 1)
+    outbox.skip_frame("left", "viewers")
+    outbox.skip_frame("right", "viewers")
+    assert (outbox.counters.offered, outbox.counters.skipped, metrics.skipped.counts["viewers"]) == (1, 1, 1)
 
 
 async def test_tracks_replace_only_their_own_frames(outbox: Outbox) -> None:
