@@ -14,6 +14,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
@@ -119,14 +120,14 @@ class StatusLine:
             os.write(self._wake, b"!")
 
     def _run(self) -> None:
-        flash_s: float | None = None
+        flash_end_s: float | None = None
         while not self._closed:
             self._draw()
-            ready = self._wait(flash_s)
-            if not ready and flash_s is not None:
-                self._flash, flash_s = "", None
-            elif sys.stdin.fileno() in ready and self._press_keys():
-                flash_s = FLASH_S
+            ready = self._wait(None if flash_end_s is None else max(0.0, flash_end_s - time.monotonic()))
+            if sys.stdin.fileno() in ready and self._press_keys():
+                flash_end_s = time.monotonic() + FLASH_S
+            elif flash_end_s is not None and time.monotonic() >= flash_end_s:
+                self._flash, flash_end_s = "", None
 
     def _wait(self, timeout_s: float | None) -> list[int]:
         """Wait for a key, a change of the line, or the end of a message; return the readable descriptors."""

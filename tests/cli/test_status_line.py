@@ -71,6 +71,8 @@ async def test_the_line_stays_below_the_output_and_its_keys_work(project: Path) 
             screen.until(lambda: screen.rows[-1].endswith("link copied"))
             link = url.removesuffix("/ws").replace("ws", "http")
             assert f"\x1b]52;c;{base64.b64encode(link.encode()).decode()}\x07" in screen.output
+            # The statistics, which change more often than the message is shown, do not keep it.
+            screen.until(lambda: "fps" in screen.rows[-1] and screen.rows[-1].endswith("q quit"))
             screen.resize(rows=12, columns=30)
             screen.until(lambda: "\x1b[12;1H" in screen.output)
             assert "fps" in screen.rows[11]
