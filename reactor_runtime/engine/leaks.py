@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import thread as pools
 from dataclasses import dataclass
 from types import FrameType, FunctionType
@@ -147,13 +147,13 @@ def _target(thread: threading.Thread) -> FunctionType | None:
     return target if isinstance(target, FunctionType) and not is_ours(target.__code__.co_filename) else None
 
 
-def read_usage() -> Usage:
-    """Measure this process; call it on the loop whose tasks are counted."""
+def read_usage(ours: Collection[int] = ()) -> Usage:
+    """Measure this process, without our descriptors; call it on the loop whose tasks are counted."""
     return Usage(
         {
             "threads": _threads(),
             "tasks": {id(task): task for task in asyncio.all_tasks()},
-            "descriptors": _descriptors(),
+            "descriptors": _descriptors(ours),
         },
         {**_resident(), **_on_gpu()},
     )
@@ -176,12 +176,14 @@ def _pool_of(thread: threading.Thread) -> object:
     return id(values["_args"][1])
 
 
-def _descriptors() -> dict[object, object]:
-    """Return the open descriptors and what they refer to, as far as the system tells."""
+def _descriptors(ours: Collection[int]) -> dict[object, object]:
+    """Return the open descriptors and what they refer to, as far as the system tells, without ours."""
     folder = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
     found: dict[object, object] = {}
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
+            if int(name) in ours:
+                continue
             # The descriptor of the listing itself is closed by now.
             with contextlib.suppress(OSError):
                 found[name] = (

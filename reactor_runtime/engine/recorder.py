@@ -117,6 +117,11 @@ class Recorder:
         self._queue.put(_Start(self._options, self._project, header, sources, self._most_held_bytes), 0)
         return _SessionRecorder(header, self._queue, with_video=self._options.with_video)
 
+    @property
+    def descriptors(self) -> frozenset[int]:
+        """Return the descriptors of the file that is written, if any; any thread."""
+        return self._queue.descriptors
+
     def keep(self, session: str) -> None:
         """Save the recording of the session up to now, and mark its last minute; any thread.
 
@@ -232,11 +237,12 @@ _Job = _Start | _Keep | Written
 class _WriterThread:
     """Write entries on a thread; any thread may call `put` and `put_keep`.
 
-    `failure` is why nothing is recorded any more.
+    `failure` is why nothing is recorded any more, `descriptors` are those of the open file.
     """
 
     def __init__(self, most_bytes: int, on_kept: Callable[[Kept], object]) -> None:
         self.failure: UsageError | None = None
+        self.descriptors: frozenset[int] = frozenset()
         self._on_kept = on_kept
         self._most_bytes = most_bytes
         self._queued_bytes = 0
@@ -304,6 +310,8 @@ class _WriterThread:
                 # This frees the space of a temporary file.
                 session.close()
                 session = None
+            self.descriptors = frozenset() if session is None else session.descriptors
+        self.descriptors = frozenset()
         if session is not None:
             session.close()
 

@@ -128,7 +128,8 @@ def _load(
             ids=log_ids,
             trace=trace,
             logs=recorder,
-            leaks=LeakGuard(read_usage),
+            # The recorder closes its file some time after the session.
+            leaks=LeakGuard(lambda: read_usage(() if recorder is None else recorder.descriptors)),
             reload=settings if load.reload else None,
         )
         author.call_load(model, config, project)

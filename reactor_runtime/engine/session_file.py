@@ -107,6 +107,11 @@ class SessionFile:
         """Return whether entries are recorded: the session has not ended, and is not too large."""
         return self._end is None and not self._file.closed
 
+    @property
+    def descriptors(self) -> frozenset[int]:
+        """Return the descriptor of the file, unless it is closed."""
+        return frozenset() if self._file.closed else frozenset({self._file.fileno()})
+
     def write(self, job: Written, time_ns: int, *, flush: bool) -> None:
         match job:
             case UploadedFile():

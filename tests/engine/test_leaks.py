@@ -24,6 +24,7 @@ from reactor_runtime.engine.author import call_load, config_of, make_model
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.leaks import LEAST_BYTES, LeakGuard, Usage, read_usage, thread_starts_recorded
 from reactor_runtime.engine.output.sink import OutgoingBundle
+from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.ipc.messages import (
     Credit,
     Ended,
@@ -35,6 +36,7 @@ from reactor_runtime.ipc.messages import (
     ToServer,
 )
 from tests.engine.rig import frame
+from tests.timeouts import TIMEOUT_S
 
 MB = 1 << 20
 
@@ -209,6 +211,20 @@ async def test_what_is_left_is_reported_with_its_origin(
                 case ThreadPoolExecutor():
                     each.shutdown()
         model.pool.shutdown()
+
+
+@pytest.mark.parametrize("only_kept", [False, True])
+async def test_the_file_of_a_recording_is_no_leak(only_kept: bool, tmp_path: Path) -> None:
+    written = threading.Event()
+    recorder = Recorder(RecordOptions(tmp_path, only_kept=only_kept), "{}", tmp_path, on_kept=lambda _: written.set())
+    before = read_usage(recorder.descriptors).things["descriptors"]
+    assert recorder.start_log(StartSession("s-1", "c-1", 0.0), Contract.of(Leaking)) is not None
+    recorder.keep("s-1")
+    assert await asyncio.to_thread(written.wait, TIMEOUT_S)
+    assert len(read_usage().things["descriptors"]) == len(before) + 1
+    assert read_usage(recorder.descriptors).things["descriptors"] == before
+    recorder.close()
+    assert not recorder.descriptors
 
 
 def test_the_line_that_starts_a_thread_is_found_in_a_project_about_asyncio(tmp_path: Path) -> None:
