@@ -3,12 +3,13 @@
     python train.py                                       # at most ten minutes on one core
     python train.py --minutes 2 --out first.safetensors   # a first look
 
-On the same machine the same seed gives the same weights, unless the time is over before all updates are done.
+The weights are written at the end: after Ctrl-C the file is as before. On the same machine the same seed gives the same weights, unless the time is over before all updates are done.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ RATE, WARM_UP = 4e-3, 50
 # The shares of other errors beside that of the images. From images alone the network learns late what moves in the
 # dark, so training compares what is in each cell too.
 IMAGE_SHARE, KIND_SHARE, HEADING_SHARE = 3.0, 5.0, 0.1
-REPORT = 50
+REPORT_S = 5.0
 
 
 class Players:
@@ -141,7 +142,7 @@ def train(dream: Dream, *, updates: int, minutes: float, seed: int) -> Iterator[
         for group in optimizer.param_groups:
             group["lr"] = RATE * min(1, update / WARM_UP) * (1 - 0.99 * progress)
         optimizer.step()
-        progress = max((update + 1) / updates, (time.monotonic() - start) / 60 / minutes)
+        progress = min(1.0, max((update + 1) / updates, (time.monotonic() - start) / 60 / minutes))
         yield progress, errors
         if progress >= 1:
             return
@@ -161,20 +162,25 @@ def main() -> None:
     torch.manual_seed(options.seed)
     torch.set_num_threads(options.threads)
     dream = Dream().to(memory_format=torch.channels_last)
-    start, recent = time.monotonic(), []
-    training = train(dream, updates=options.updates, minutes=options.minutes, seed=options.seed)
+    show(train(dream, updates=options.updates, minutes=options.minutes, seed=options.seed))
+    save(dream, options.out)
+
+
+def show(training: Iterator[tuple[float, Errors]]) -> None:
+    """Train, and print the progress and the errors after the first update, every few seconds, and at the end."""
+    start, recent, reported = time.monotonic(), [], -REPORT_S
     for update, (progress, errors) in enumerate(training, 1):
         recent.append((errors.image.item(), errors.kind.item(), errors.heading.item()))
-        if update % REPORT == 0 or progress >= 1:
+        passed = time.monotonic() - start
+        if passed - reported >= REPORT_S or progress >= 1:
             image, kind, heading = np.mean(recent, axis=0)
-            passed = time.monotonic() - start
             print(
                 f"{progress:4.0%}  {passed:4.0f} s of {passed / progress:.0f}  update {update}"
                 f"  image {image:.4f}  kind {kind:.3f}  heading {heading:.3f}",
                 flush=True,
             )
             recent.clear()
-            save(dream, options.out)
+            reported = passed
 
 
 def save(dream: Dream, path: Path) -> None:
@@ -183,4 +189,7 @@ def save(dream: Dream, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("stopped, nothing is written")

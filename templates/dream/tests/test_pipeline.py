@@ -1,6 +1,8 @@
 """Tests of the model without a server: PipelineExecutor makes its steps; game and dream are compared frame by frame."""
 
 import copy
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -186,7 +188,18 @@ def test_training_repeats():
 
 
 def test_training_ends_when_its_time_is_over():
-    assert [progress >= 1 for progress, _ in train(Dream(), updates=5, minutes=1e-9, seed=1)] == [True]
+    assert [progress for progress, _ in train(Dream(), updates=5, minutes=1e-9, seed=1)] == [1]
+
+
+def test_an_interrupted_training_leaves_the_weights_as_they_were(tmp_path):
+    weights = tmp_path / "dream.safetensors"
+    weights.write_text("of before")
+    command = [sys.executable, "-u", Path(train.__code__.co_filename), "--out", weights]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
+        assert training.stdout.readline().startswith("  0%")
+        training.send_signal(signal.SIGINT)
+        assert training.stderr.read() == "stopped, nothing is written\n"
+    assert weights.read_text() == "of before"
 
 
 # The session.
