@@ -220,6 +220,7 @@ def _write_plot(
         write_plot(path, [subject.name for subject in subjects], runs, costs)
     except OSError as error:
         raise UsageError(f"{path} can't be written: {error.strerror}") from None
+    console.err(f"written: {console.printable(str(path))}")
 
 
 def _print_figures(subject: Subject, figures: ModelCost, *, as_json: bool) -> None:

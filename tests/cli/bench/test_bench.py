@@ -78,6 +78,7 @@ def test_figures_are_printed_for_programs(tmp_path: Path) -> None:
     assert figures["input_p50_ms"] > 0
     assert list(figures["stages_ms"])[:4] == ["step", "convert", "hand over", "arrive"]
     assert done.err.count("measuring") == 2
+    assert done.err.endswith("written: plot.html\n")
     drawn = (tmp_path / "plot.html").read_text()
     assert "<svg" in drawn
     assert "hand over</text>" in drawn
