@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,19 @@ def load(
     """
     config = _read(path) if path else {}
     result = override(config, overrides)
-    for assignment in overrides if warn else ():
+    if warn is not None:
+        for line in misspelt_keys(config, overrides):
+            warn(line)
+    return result
+
+
+def misspelt_keys(config: Mapping[str, Any], assignments: Sequence[str]) -> Iterator[str]:
+    """Yield a warning for each `--set` text whose key `config` lacks if it has a similar key."""
+    for assignment in assignments:
         keys, _ = _parse(assignment)
         wrong, near = _misspelt(config, keys)
-        if near and warn:
-            warn(f"--set {assignment}: the config has no {wrong}; did you mean {near}?")
-    return result
+        if near:
+            yield f"--set {assignment}: the config has no {wrong}; did you mean {near}?"
 
 
 def override(config: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
@@ -61,7 +68,7 @@ def laid_over(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _misspelt(config: dict[str, Any], keys: Sequence[str]) -> tuple[str, str]:
+def _misspelt(config: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, str]:
     """Return the dotted path of the first missing key and of the most similar existing one; "" if there is none."""
     inner: Any = config
     for depth, key in enumerate(keys):

@@ -100,7 +100,9 @@ def render(
                     f"{name} and --recording exclude each other: a recording has its own inputs and steps",
                     hint=f"leave out {name}; --set changes values of the recorded config",
                 )
-        replay_in_project(open_recording(recording), project_directory(directory, path), overrides or [], out=out)
+        replay_in_project(
+            open_recording(recording, overrides or []), project_directory(directory, path), overrides or [], out=out
+        )
         return 0
     from reactor_runtime import logs, manifest
 

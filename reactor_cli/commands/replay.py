@@ -93,7 +93,7 @@ def replay(
         _refuse_options(
             {"--host": host, "--port": port, "--token": token, "--open": open_page or None}, "needs --serve"
         )
-    recording = open_recording(file)
+    recording = open_recording(file, overrides or [])
     if serve:
         checked = manifest.load(project_directory(directory, path))
         options = RunOptions(host=host, port=port, token=token, open_page=open_page)
@@ -105,8 +105,11 @@ def replay(
     return 0 if accepted else 1
 
 
-def open_recording(path: Path) -> SessionRecording:
-    """Read a recording; warn if it lacks the end of its session."""
+def open_recording(path: Path, overrides: list[str]) -> SessionRecording:
+    """Read a recording; warn if it lacks the end of its session, and about overrides that look misspelt."""
+    import yaml
+
+    from reactor_runtime import config
     from reactor_runtime.recording.file import read_recording
 
     name = console.printable(str(path))
@@ -118,6 +121,8 @@ def open_recording(path: Path) -> SessionRecording:
             f"{name} lacks the end of its session, because recording goes on, its process was killed, or the disk was "
             f"full: only its first {recording.steps} steps are replayed"
         )
+    for line in config.misspelt_keys(yaml.safe_load(recording.header.config) or {}, overrides):
+        console.warn(line)
     return recording
 
 

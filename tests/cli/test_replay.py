@@ -166,6 +166,15 @@ def test_a_terminal_shows_that_the_model_loads_and_how_much_is_replayed(project:
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("command", [["replay", "hashes.mcap"], ["render", "--recording", "hashes.mcap"]])
+def test_a_key_that_the_recorded_config_lacks_is_named(project: Path, command: list[str]) -> None:
+    outcome = reactor(*command, "--set", "widht=32", "--set", "other=1", cwd=project)
+    assert outcome.code == 0, outcome.err
+    assert "warning: --set widht=32: the config has no widht; did you mean width?\n" in outcome.err
+    assert "other" not in outcome.err
+
+
+@pytest.mark.process
 def test_a_large_recording_is_named_while_it_is_read(project: Path) -> None:
     with (project / "large.mcap").open("wb") as file:
         writer = RecordingWriter(file, read_recording(project / "hashes.mcap").header)
