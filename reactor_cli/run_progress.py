@@ -1,10 +1,15 @@
-"""The progress of `render` and `replay` on stderr: a bar on a terminal, elsewhere a line every five seconds."""
+"""The progress of `render` and `replay` on stderr: a bar on a terminal, elsewhere a line every five seconds.
+
+Work of unknown length has lines alone, with the time that has passed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -78,6 +83,22 @@ class RunProgress:
             return line
         left_s = (now - self._working_since) * (self._total - self._done) / self._done
         return f"{line}, {left_s:.0f} s left"
+
+
+@contextlib.contextmanager
+def elapsed_lines(work: str) -> Iterator[None]:
+    """Print how long the block has run so far. A process that is killed in it leaves the terminal as it was."""
+    over, began = threading.Event(), time.monotonic()
+
+    def print_lines() -> None:
+        while not over.wait(LINE_S):
+            console.err(f"{work} … {time.monotonic() - began:.0f} s")
+
+    threading.Thread(target=print_lines, name="reactor-progress", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def _bar() -> Progress:

@@ -79,13 +79,15 @@ def _outline(directory: Path, overrides: list[str], *, step: bool, end: End) -> 
     if step:
         import logging
 
+        from reactor_cli.run_progress import elapsed_lines
         from reactor_runtime.testing.rehearsal import rehearse
 
         # The engine logs a failure that this command prints as its error.
         logger = logging.getLogger("reactor_runtime")
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
-        warnings = rehearse(contract, values, checked.project, on_step_limit=end)
+        with elapsed_lines("loading and making a first step"):
+            warnings = rehearse(contract, values, checked.project, on_step_limit=end)
     return {
         "class": checked.model,
         **schema.outline(checked.name_with(contract.declared_name), contract),

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Outcome, new_reactor, reactor
+from tests.cli.command import Outcome, environment, new_reactor, reactor
+from tests.timeouts import TIMEOUT_S
 
 GOOD = """\
 from reactor_runtime import InputField, InputState, ModelMessage, Output, ReactorPipeline, Video, connected, event
@@ -233,6 +236,19 @@ def test_a_black_first_step_is_a_warning_with_its_line(project: Path) -> None:
     assert warning["where"]["line"] == 1 + (project / "pipeline.py").read_text().splitlines().index(
         "        yield np.zeros((4, 6, 3), np.uint8)"
     )
+
+
+@pytest.mark.process
+def test_the_time_that_a_first_step_takes_is_shown(project: Path) -> None:
+    waits = "import os, time\n        while not os.path.exists('go'):\n            time.sleep(0.01)\n        "
+    write(project, source("yield None", f"{waits}import numpy as np\n        yield np.ones((4, 6, 3), np.uint8)"))
+    command = [sys.executable, "-m", "reactor_cli", "check", "--step"]
+    with subprocess.Popen(command, cwd=project, env=environment(), stderr=subprocess.PIPE, encoding="utf-8") as process:
+        assert process.stderr is not None
+        assert re.fullmatch(r"loading and making a first step … \d+ s\n", process.stderr.readline())
+        (project / "go").touch()
+        process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0
 
 
 def test_a_failing_first_step_is_reported_once(project: Path) -> None:
