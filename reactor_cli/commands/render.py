@@ -162,7 +162,8 @@ def _print_result(done: Rendered, took_s: float) -> None:
     """Print the files, their length and size, and how fast they were made."""
     for path in done.paths:
         files = path.iterdir() if path.is_dir() else [path]
-        size_mb = sum(file.stat().st_size for file in files) / 1_000_000
-        console.out(f"{console.paint(console.printable(str(path)), 'bold')}  {size_mb:.1f} MB")
+        size_bytes = sum(file.stat().st_size for file in files)
+        size = f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.0f} kB"
+        console.out(f"{console.paint(console.printable(str(path)), 'bold')}  {size}")
     speed = done.end_s / took_s
     console.out(f"  {done.end_s:.4g} s, {done.frames} frames, in {took_s:.1f} s: {speed:.3g} times real time")

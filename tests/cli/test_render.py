@@ -66,7 +66,7 @@ def test_a_clip_is_written_and_described(project: Path) -> None:
     outcome = reactor("render", "--seconds", "2s", cwd=project)
     assert outcome.code == 0
     assert re.fullmatch(
-        r"clip\.mp4  0\.\d MB\n  2 s, 20 frames, in \d+\.\d s: \d+(\.\d+)? times real time\n", outcome.out
+        r"clip\.mp4  [1-9]\d* kB\n  2 s, 20 frames, in \d+\.\d s: \d+(\.\d+)? times real time\n", outcome.out
     )
     assert outcome.err == "loading weights\n"
     assert codecs_of(project / "clip.mp4") == ["h264"]
