@@ -18,6 +18,7 @@ import pytest
 
 from reactor_runtime.client import ClientError, connect
 from reactor_runtime.client.blocking import BlockingSession
+from reactor_runtime.cluster.front.serve import remove_workers
 from tests.processes import alive, ancestors, children, ended_after, gone
 from tests.server.running import ROOT, environment, started, write_project
 from tests.timeouts import TIMEOUT_S
@@ -85,6 +86,13 @@ def nodes() -> Iterator[Nodes]:
 
 
 @pytest.fixture
+def address(nodes: Nodes) -> Iterator[str]:
+    """Return the address of the cluster; end what the test has left, so that no front of the next one finds it."""
+    yield nodes.address
+    remove_workers("my-model", nodes.address)
+
+
+@pytest.fixture
 def project(tmp_path: Path) -> Path:
     return write_project(tmp_path / "project", MODEL)
 
@@ -119,8 +127,8 @@ def shown(session: BlockingSession) -> None:
         session.frame()
 
 
-def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(project: Path, nodes: Nodes) -> None:
-    where = ("--ray-address", nodes.address)
+def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(project: Path, address: str) -> None:
+    where = ("--ray-address", address)
     with contextlib.ExitStack() as stack:
         with started(project, *WORKERS, *where) as first:
             first.wait_for("ready 2 of 2")
@@ -159,15 +167,21 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
             second.process.send_signal(signal.SIGKILL)
         shown(session)
 
+        with started(project, *WORKERS, *where, "--max-viewers", "7") as third:
+            third.wait_for("another version of the project, or other options, and ends with its session")
+            third.wait_for("ready 1 of 2")
+            shown(session)
+            third.process.send_signal(signal.SIGKILL)
         done = reactor("down", str(project), *where)
-        assert (done.returncode, done.stdout) == (0, "my-model: 2 workers ended\n"), done.stderr
+        # That of the session, and one of the last front, for whose other one there is no place.
+        assert (done.returncode, done.stdout) == (0, "my-model: 3 workers ended\n"), done.stderr
         lost(session)
         for pid in workers[:2]:
             gone(pid)
 
 
-def test_a_killed_engine_ends_its_session_with_the_reason_and_the_other_goes_on(project: Path, nodes: Nodes) -> None:
-    with started(project, *WORKERS, "--ray-address", nodes.address) as server:
+def test_a_killed_engine_ends_its_session_with_the_reason_and_the_other_goes_on(project: Path, address: str) -> None:
+    with started(project, *WORKERS, "--ray-address", address) as server:
         server.wait_for("ready 2 of 2")
         url = f"http://127.0.0.1:{server.port}"
         with connect(url) as hit, connect(url) as other:
@@ -211,9 +225,9 @@ def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path, r
         assert "warn" not in server.log
 
 
-def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, nodes: Nodes) -> None:
+def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, address: str) -> None:
     project = write_project(tmp_path / "project", FROM_FILE)
-    with started(project, *WORKERS, "--ray-address", nodes.address, "--project-on-nodes") as server:
+    with started(project, *WORKERS, "--ray-address", address, "--project-on-nodes") as server:
         server.wait_for("ready 1 of 2")
         with connect(f"http://127.0.0.1:{server.port}") as session:
             while session.state["file"] != str(project / "pipeline.py"):
@@ -221,16 +235,16 @@ def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, nodes: Nod
         server.stop()
 
 
-def test_a_model_that_can_not_be_loaded_ends_the_front_with_the_reason_alone(tmp_path: Path, nodes: Nodes) -> None:
+def test_a_model_that_can_not_be_loaded_ends_the_front_with_the_reason_alone(tmp_path: Path, address: str) -> None:
     project = write_project(tmp_path / "project", 'raise OSError("disk on fire")')
-    done = reactor("run", str(project), *WORKERS, "--ray-address", nodes.address, "--port", "0")
+    done = reactor("run", str(project), *WORKERS, "--ray-address", address, "--port", "0")
     assert done.returncode == 4
     assert "the last one: " in done.stderr
     assert "OSError: disk on fire\nhint: " in done.stderr
     assert "ray_driver.py" not in done.stderr
 
 
-def test_a_worker_without_a_free_port_ends_the_front_with_the_name_of_its_node(project: Path, nodes: Nodes) -> None:
+def test_a_worker_without_a_free_port_ends_the_front_with_the_name_of_its_node(project: Path, address: str) -> None:
     with socket.create_server(("0.0.0.0", 0)) as used:
         port = used.getsockname()[1]
         done = reactor(
@@ -238,7 +252,7 @@ def test_a_worker_without_a_free_port_ends_the_front_with_the_name_of_its_node(p
             str(project),
             *WORKERS,
             "--ray-address",
-            nodes.address,
+            address,
             "--port",
             "0",
             "--worker-ports",
