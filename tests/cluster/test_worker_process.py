@@ -32,6 +32,24 @@ async def test_workers_with_and_without_a_session_end_orderly_when_the_front_dra
     assert [process.returncode for process in front.placement.processes.values()] == [0, 0]
 
 
+async def test_a_relayed_client_that_loses_its_worker_while_the_front_drains_does_not_wait_for_another(
+    project: Path,
+) -> None:
+    async with (
+        running_front(project, workers=2, drain_timeout_s=TIMEOUT_S) as front,
+        controlling(front.url) as other,
+        controlling(front.url) as controller,
+    ):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await controller.data("reactor.session", phase="stopping")
+        (id,) = [text["data"]["client"] for text in controller.texts if text["type"] == "reactor.welcome"]
+        (hit,) = [slot for slot in front.slots if slot.session and slot.session.client == id]
+        front.kill(hit)
+        assert (await controller.data("reactor.session", phase="lost"))["message"]
+        assert await controller.closed() == (1001, "the server is stopping")
+        assert (await other.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+
+
 async def test_a_worker_ends_with_its_input(project: Path) -> None:
     async with running_front(project) as front:
         (process,) = front.placement.processes.values()

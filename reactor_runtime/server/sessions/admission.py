@@ -90,9 +90,15 @@ class Admission(Generic[S]):
             self._admit(client, session)
 
     def return_to_queue(self, client: Client, reason: str) -> None:
-        """Put a controller that lost its session first in the wait queue, however long that is."""
+        """Put a controller that lost its session first in the wait queue, however long that is.
+
+        Close it instead if the server is stopping.
+        """
         logger.info("client lost its session id=%s from=%s: %s", client.id, client.address, reason, extra=client.ids)
         client.send_message("reactor.session", {"phase": "lost", "message": reason})
+        if self.draining:
+            _refuse_stopping(client)
+            return
         self.wait_queue.rejoin(client)
         self._admit(client, session="")
 
