@@ -153,24 +153,36 @@ class FrontMachine(RuleBasedStateMachine):
         if worker := self.worker(pick):
             self.do(worker.report)
 
-    @rule()
-    def restart_front(self) -> None:
+    @rule(is_later=st.booleans())
+    def restart_front(self, is_later: bool) -> None:
         """Start another front after the end of this one, with a worker that is ready and answers."""
-        if not any(worker.is_ready and not worker.is_silent for worker in self.simulation.workers.values()):
+        if not self.has_ready_worker():
             return
+        before = self.simulation.build
+        self.start_front("later" if is_later else "")
+        if not self.has_ready_worker():
+            # There is no place for a worker of the other build.
+            self.start_front(before)
+
+    def start_front(self, build: str) -> None:
         self.returned.clear()
         self.arrived.clear()
         self.returned_before.clear()
         for visit in self.visits.values():
             visit.place = visit.place if visit.place is Place.SERVED else Place.REFUSED
-        self.runner.run(self.simulation.restart_front())
-        self.wait(1.0)
+        left = {assignment.ticket.id for assignment in self.given_up}
+        for worker in self.simulation.workers.values():
+            # The order to end this session may be lost with the front, but the client has closed its connection.
+            if worker.session is not None and worker.session.ticket in left:
+                worker.end()
+        self.runner.run(self.simulation.restart_front(build))
+        self.wait(3.0)
 
     @invariant()
     def no_worker_is_idle_while_a_client_waits(self) -> None:
         assert self.simulation.waiting == [*self.returned, *self.arrived]
         for slot in self.slots if self.simulation.waiting else ():
-            assert slot.session is not None or slot.engine.phase is not EnginePhase.READY
+            assert slot.session is not None or slot.is_draining or slot.engine.phase is not EnginePhase.READY
 
     @invariant()
     def the_front_knows_the_session_of_each_worker(self) -> None:
@@ -197,6 +209,7 @@ class FrontMachine(RuleBasedStateMachine):
         """Check that the first client in the queue gets a worker that no other client has, or can go to."""
         assert assignment.client == (self.returned or self.arrived).pop(0)
         assert self.is_free(assignment.worker)
+        assert self.simulation.workers[assignment.worker].build == self.simulation.build
         self.assignments.append(assignment)
         self.visits[assignment.client] = Visit(assignment)
 
@@ -232,6 +245,11 @@ class FrontMachine(RuleBasedStateMachine):
             return self.is_held(visit)
         slots = [slot for slot in self.slots if slot.worker == visit.assignment.worker]
         return self.is_held(visit) and not any(slot.engine.phase is EnginePhase.READY for slot in slots)
+
+    def has_ready_worker(self) -> bool:
+        """Return whether a worker of the front's build is ready and answers."""
+        workers = [each for each in self.simulation.workers.values() if each.build == self.simulation.build]
+        return any(worker.is_ready and not worker.is_silent for worker in workers)
 
     @property
     def slots(self) -> list[WorkerSlot]:
