@@ -117,11 +117,11 @@ def compare(dream: Dream, memory: Tensor, clip: Clip, taught: Tensor) -> tuple[E
 
 def train(dream: Dream, *, updates: int, minutes: float, seed: int) -> Iterator[tuple[float, Errors]]:
     """Train until either limit, and yield after each update the progress from 0 to 1 and the errors."""
+    start, progress = time.monotonic(), 0.0
     caves, players, chance = Caves(GAMES, seed), Players(GAMES, seed), torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(dream.parameters(), lr=RATE)
     firsts, left = torch.zeros(GAMES, SIDE, SIDE, 3, dtype=torch.uint8), torch.zeros(GAMES, dtype=torch.long)
     memory = dream.see(firsts).detach()
-    start, progress = time.monotonic(), 0.0
     for update in range(updates):
         over = left == 0
         caves.restart(np.flatnonzero(over))

@@ -196,7 +196,8 @@ def test_an_interrupted_training_leaves_the_weights_as_they_were(tmp_path):
     weights.write_text("of before")
     command = [sys.executable, "-u", Path(train.__code__.co_filename), "--out", weights]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
-        assert training.stdout.readline().startswith("  0%")
+        # The first line, such as "0%  1 s of 600", has about the ten minutes that a training may take.
+        assert int(training.stdout.readline().split()[4]) < 1200
         training.send_signal(signal.SIGINT)
         assert training.stderr.read() == "stopped, nothing is written\n"
     assert weights.read_text() == "of before"
