@@ -305,6 +305,8 @@ class Host:
         self._ids.update(session=session.id, client=session.client.id)
         self._current = session, dispatcher
         self.runtime.begin_session(session)
+        if self.reloader is not None:
+            self.reloader.begin_session()
         self.uploads.begin_session(session.id)
         if session.log is not None:
             seed_generators(session.log.seed)

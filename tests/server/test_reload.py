@@ -403,6 +403,112 @@ async def test_a_project_behind_a_link_may_be_replaced_as_a_whole(tmp_path: Path
             assert server.engine == engine
 
 
+FAILING = """
+from part import LEVEL
+
+
+class MyState(InputState):
+    plus: int = InputField(default=0, ge=0, le=99)
+
+
+class MyModel({base}):
+    state: MyState
+    fps = 60
+    level = 0
+
+    def {load}(self, config):
+        self.loaded = int(config["level"])
+"""
+GREET = """
+    @connected
+    def greet(self):
+        self.level = {number}
+"""
+RUN = """
+    async def run(self):
+        while True:
+            await self.connected.wait()
+            await self.emit(MyOutput(main_video=gray(LEVEL + {number} + self.state.plus)))
+"""
+INFERENCE = """
+    def inference(self):
+        while True:
+            yield gray(LEVEL + {number} + self.state.plus)
+"""
+START_SESSION = """
+    def start_session(self):
+        while not get_ctx().should_stop():
+            get_ctx().emit_block(gray(LEVEL + {number} + self.state.plus)[None])
+"""
+
+
+def failing(base: str, code: str, number: str) -> str:
+    load = "__init__" if base == "VideoModel" else "load"
+    return PRELUDE + (FAILING + code).format(base=base, load=load, number=number)
+
+
+@pytest.mark.parametrize(
+    ("base", "code"),
+    [
+        ("ReactorModel", GREET + RUN.replace("{number}", "self.level")),
+        ("ReactorPipeline", GREET + INFERENCE.replace("{number}", "self.level")),
+        ("ReactorModel", RUN),
+        ("ReactorPipeline", INFERENCE),
+        ("VideoModel", START_SESSION),
+    ],
+    ids=["@connected of a loop", "@connected of a pipeline", "run()", "inference()", "start_session()"],
+)
+async def test_the_first_exception_of_a_session_keeps_it_until_a_save_that_runs(
+    tmp_path: Path, base: str, code: str
+) -> None:
+    project = Project(write_project(tmp_path, MODEL))
+
+    def write(number: str) -> None:
+        project.write("pipeline.py", failing(base, code, number))
+
+    write("10 // 0")
+    with serving(project.folder, "--reload") as server:
+        async with controlling(server.url) as client:
+            await status(client, "failed")
+        # That client has left while the model waited for a save.
+        async with controlling(server.url) as client:
+            assert "ZeroDivisionError" in (await status(client, "failed"))["error"]["message"]
+            await client.send("set_plus", {"plus": 7})
+            write("[][0]")
+            assert "IndexError" in (await status(client, "failed"))["error"]["message"]
+            project.write("config.yml", "level: none\n")
+            assert "ValueError" in (await status(client, "failed"))["error"]["message"]
+            project.write("config.yml", "level: 0\n")
+            project.write("part.py", "LEVEL = 20\n")
+            write("10")
+            await status(client, "applied")
+            await shown(client, 37)
+        assert "reason=model_error" not in server.log
+
+
+@pytest.mark.parametrize(
+    ("base", "code"),
+    [("ReactorModel", RUN), ("ReactorPipeline", INFERENCE), ("VideoModel", START_SESSION)],
+    ids=["run()", "inference()", "start_session()"],
+)
+async def test_code_that_failed_in_the_session_before_is_code_to_go_back_to(
+    tmp_path: Path, base: str, code: str
+) -> None:
+    project = Project(write_project(tmp_path, MODEL))
+    project.write("pipeline.py", failing(base, code, "100 // (20 - self.state.plus)"))
+    with serving(project.folder, "--reload") as server:
+        async with controlling(server.url) as client:
+            await shown(client, 15)
+            await client.send("set_plus", {"plus": 20})
+            await status(client, "failed")
+        async with controlling(server.url) as client:
+            await shown(client, 15)
+            project.write("pipeline.py", failing(base, code, "[][0]"))
+            await status(client, "failed")
+            await client.send("set_plus", {"plus": 10})
+            await shown(client, 30)
+
+
 async def test_a_model_that_can_not_be_loaded_is_started_after_the_next_save(tmp_path: Path) -> None:
     project = Project(write_project(tmp_path, BLOCKS))
     project.write("pipeline.py", PRELUDE + BLOCKS)

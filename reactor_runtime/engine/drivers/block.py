@@ -145,10 +145,11 @@ class BlockDriver:
 
     async def _wait_for_code(self, session: ModelSession) -> None:
         """Apply new code, after a wait for it if there is none that runs; commands wait meanwhile."""
-        while self._swap.broken and not (session.stopping or self._swap.pending):
-            await session.alarm.wait()
-        while self._swap.pending:
-            self._swap.apply()
+        while not session.stopping and (self._swap.pending or self._swap.broken):
+            if self._swap.pending:
+                self._swap.apply()
+            else:
+                await session.alarm.wait()
 
     def _begin(self, session: ModelSession) -> _Serving:
         loop = asyncio.get_running_loop()

@@ -14,7 +14,7 @@ from reactor_runtime.engine.drivers.threads import ThreadTracker
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Sink
-from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session import ModelSession, SessionStopped
 from reactor_runtime.engine.session_state import SessionState
 
 
@@ -43,7 +43,7 @@ class CodeSwap(Protocol):
     def keep_session(self, error: BaseException) -> bool:
         """Return whether the session continues after an exception of the author's code.
 
-        New code on trial has then been replaced by the old one; else `broken` is true until other code is applied.
+        New code on trial has then been replaced by the old one. `broken` is true if none runs until the next.
         """
         ...
 
@@ -59,6 +59,19 @@ class NoSwap:
 
     def keep_session(self, error: BaseException) -> bool:  # noqa: ARG002  (the signature of CodeSwap)
         return False
+
+
+async def wait_for_code(swap: CodeSwap, session: ModelSession, dispatcher: Dispatcher) -> None:
+    """Apply new code, and handle events until there is code that runs; raise SessionStopped if the session stops."""
+    while True:
+        if swap.pending:
+            swap.apply()
+        if not swap.broken:
+            return
+        if session.stopping:
+            raise SessionStopped
+        await dispatcher.run_waiting()
+        await session.alarm.wait()
 
 
 @dataclass(frozen=True, slots=True)

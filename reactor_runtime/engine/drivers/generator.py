@@ -12,7 +12,7 @@ from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, is_idle
 from reactor_runtime.authoring.tracks.backlog import BufferClosed
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
-from reactor_runtime.engine.drivers.driver import DriverParts
+from reactor_runtime.engine.drivers.driver import DriverParts, wait_for_code
 from reactor_runtime.engine.drivers.steps import Steps, start_steps
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
@@ -130,15 +130,7 @@ class GeneratorDriver:
                 # The exception of a step that was interrupted for new code is of no interest.
                 if not self._swap.pending and not self._swap.keep_session(error):
                     raise
-            await self._wait_for_code(session, dispatcher)
-
-    async def _wait_for_code(self, session: ModelSession, dispatcher: Dispatcher) -> None:
-        """Apply new code, after a wait for it if there is none that runs; events are handled meanwhile."""
-        while self._swap.broken and not (session.stopping or self._swap.pending):
-            await dispatcher.run_waiting()
-            await session.alarm.wait()
-        if self._swap.pending:
-            self._swap.apply()
+            await wait_for_code(self._swap, session, dispatcher)
 
     async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher) -> None:
         """Run the frames method repeatedly in the session; one that yields nothing is restarted 20 times a second."""

@@ -11,9 +11,9 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
-from reactor_runtime.engine.drivers.driver import DriverParts
+from reactor_runtime.engine.drivers.driver import DriverParts, wait_for_code
 from reactor_runtime.engine.hooks import call_connected, call_disconnected
-from reactor_runtime.engine.session import ModelSession, SessionStopped, without_exit
+from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass, without_exit
 from reactor_runtime.errors import from_author
 from reactor_runtime.ipc.messages import Started
 
@@ -82,9 +82,7 @@ class LoopDriver:
     async def aclose(self) -> None:
         """End `run()`; its `finally` runs."""
         self._ended = True
-        if self._run is not None:
-            self._run.cancel()
-            await asyncio.gather(self._run, return_exceptions=True)
+        await self._end_run()
 
     def stalled(self) -> str:
         """Return "": all of its code runs on the loop."""
@@ -105,7 +103,7 @@ class LoopDriver:
         try:
             # Raised if the session stops while @connected or a handler waits.
             with contextlib.suppress(SessionStopped):
-                await call_connected(self._model, self._contract, session)
+                await self._call_connected(session, dispatcher)
                 self._state.send_changes()
                 self._inputs.opened()
                 self._warn_of_closed_inputs()
@@ -122,6 +120,26 @@ class LoopDriver:
                 self._inputs.end_session()
                 self._emitter.close()
                 self._state.reset()
+
+    async def _call_connected(self, session: ModelSession, dispatcher: Dispatcher) -> None:
+        """Call `@connected`; call that of other code after an exception, where that comes."""
+        while True:
+            try:
+                return await call_connected(self._model, self._contract, session)
+            # Author's code, and native extensions, raise more than Exception.
+            except BaseException as error:
+                if session.stopping or must_pass(error) or not self._swap.keep_session(error):
+                    raise
+            await self._end_run()
+            await wait_for_code(self._swap, session, dispatcher)
+            self.start()
+
+    async def _end_run(self) -> None:
+        """Cancel `run()`, and forget it."""
+        run, self._run = self._run, None
+        if run is not None:
+            run.cancel()
+            await asyncio.gather(run, return_exceptions=True)
 
     def _warn_of_closed_inputs(self) -> None:
         if self._inputs.closed:
@@ -148,13 +166,18 @@ class LoopDriver:
             self._end(run)
             return
         self._run = None
-        if not self._swap.broken:
-            self.start()
+        self._start_if_it_runs()
 
     def _start_new_code(self) -> None:
         self._run = None
         self._swap.apply()
-        self.start()
+        self._start_if_it_runs()
+        if self._session is not None:
+            self._session.wake()
+
+    def _start_if_it_runs(self) -> None:
+        if not self._swap.broken:
+            self.start()
 
     def _end(self, run: asyncio.Task[None]) -> None:
         if self._session is not None:

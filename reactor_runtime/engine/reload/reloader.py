@@ -83,6 +83,13 @@ class _Candidate:
         """Return the code that runs, which starts again."""
         return cls(served.contract, served.config, on_trial=False)
 
+    @classmethod
+    def configured(cls, served: Served, config: Config, *, broken: bool) -> Self | None:
+        """Return the code that is served, with this config; None if there is nothing to apply."""
+        if config != served.config:
+            return cls(served.contract, config, CONFIG_CHANGED)
+        return cls(served.contract, config) if broken else None
+
     def undo(self) -> None:
         if self.execution is not None:
             self.execution.undo()
@@ -93,6 +100,8 @@ class _Trial:
     """Hold the old code until the first step of the new code has succeeded."""
 
     before: Served
+    # Whether the old code had failed: it does not run again.
+    was_broken: bool
     undo: list[Callable[[], object]]
     state: InputState | None = None
     timer: Timer | None = None
@@ -173,7 +182,12 @@ class Reloader:
         self._given = self._given if config is None else config
         names = frozenset(self._modules.sources) if everything else self._modules.changed()
         try:
-            candidate = self._import(names) if names else self._same_code()
+            candidate: _Candidate | None
+            if names:
+                candidate = self._import(names)
+            else:
+                merged = config_of(self.served.contract.model, self._given, self._project)
+                candidate = _Candidate.configured(self.served, merged, broken=self.broken)
         except errors.ReactorError as error:
             self._report_failure(error)
         else:
@@ -214,12 +228,14 @@ class Reloader:
         assert candidate is not None, "the driver applies only pending code"
         self.step_made()
         before = self.served
-        trial = _Trial(before, undo=[candidate.undo])
+        trial = _Trial(before, self.broken, undo=[candidate.undo])
         try:
             model = self._make(candidate, trial)
         except errors.ReactorError as error:
             self._go_back(trial)
             self._on_restart("failed")
+            if self.broken:
+                self._on_stop(error)
             self._report_failure(error)
             return
         self.served = Served(model, candidate.contract, candidate.config)
@@ -233,6 +249,10 @@ class Reloader:
             trial.timer = self._clock.call_at(self._clock.now() + TRIAL_S, self.step_made)
         else:
             self.step_made()
+
+    def begin_session(self) -> None:
+        """Run code that has failed again, for a new session."""
+        self.broken = False
 
     def step_made(self) -> None:
         """Keep the code on trial, and report it; does nothing if there is none."""
@@ -251,19 +271,19 @@ class Reloader:
         """Return whether the session continues after an exception of the author's code, which is reported.
 
         Code on trial is replaced by the old code. Without a trial, and with `keeps_sessions`, no code runs until the
-        next reload.
+        next reload; the same if the old code had failed.
         """
         trial, self._trial = self._trial, None
         if trial is None and not (self._keeps_sessions and self._may_keep()):
             return False
         found = session_failure(error, self._project)
         logger.error("%s", found, exc_info=errors.from_author(error))
-        if trial is None:
-            self.broken = True
-            self._on_stop(error)
-        else:
+        if trial is not None:
             self._go_back(trial)
             self._on_restart("reverted")
+        if trial is None or trial.was_broken:
+            self.broken = True
+            self._on_stop(error)
         self._failed(error)
         self._report_failure(found)
         return True
@@ -310,14 +330,6 @@ class Reloader:
             self._report_failure(errors.ClassError(message, hint=LATE_HINTS.get(method, LATE_HINTS["run"])))
 
         self._late = self._clock.call_at(due, report)
-
-    def _same_code(self) -> _Candidate | None:
-        """Return the candidate for a reload without changed modules; None if there is nothing to apply."""
-        contract = self.served.contract
-        config = config_of(contract.model, self._given, self._project)
-        if config != self.served.config:
-            return _Candidate(contract, config, CONFIG_CHANGED)
-        return _Candidate(contract, config) if self.broken else None
 
     def _import(self, names: Iterable[str]) -> _Candidate:
         linecache.checkcache()
