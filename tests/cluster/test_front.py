@@ -194,6 +194,25 @@ async def test_a_redirected_client_goes_on_at_the_worker_with_a_ticket_for_one_c
                     pass
 
 
+async def test_a_redirected_viewer_returns_to_the_front_after_its_session(project: Path) -> None:
+    async with running_front(project, workers=2) as front, controlling(front.url) as first, controlling(front.url):
+        viewed = await redirected(front, role="viewer")
+        async with (
+            client(socket_of(viewed), ticket=viewed["ticket"]) as viewer,
+            client(front.url, role="viewer") as relayed,
+        ):
+            await viewer.frame()
+            session = (await relayed.data("reactor.welcome"))["session"]
+            await first.socket.close()
+            await viewer.data("reactor.session", phase="ended")
+            assert await viewer.closed() == (1001, "the session is over: connect to the front to watch another")
+            assert (await relayed.data("reactor.welcome"))["session"] != session
+        other = await redirected(front, role="viewer")
+        assert other["url"] != viewed["url"]
+        async with client(socket_of(other), ticket=other["ticket"]) as viewer:
+            await viewer.frame()
+
+
 async def test_a_client_that_can_not_reach_its_worker_is_relayed_before_all_others(project: Path) -> None:
     async with running_front(project) as front:
         redirect = await redirected(front)

@@ -32,17 +32,19 @@ from reactor_runtime.cluster.messages import (
     WorkerStatus,
 )
 from reactor_runtime.cluster.tickets import TicketGate
+from reactor_runtime.server.delivery.client import Role
 from reactor_runtime.server.net.http_server import SocketProtocol
 from reactor_runtime.server.net.message_reader import Allowance
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
-from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
+from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES, CloseCode
 
 logger = logging.getLogger(__name__)
 
 STATUS_S = 1.0
 HEARTBEAT_S = 2.0
 ORDER = Allowance(MAX_VIEWER_BYTES, MAX_VIEWER_BYTES, f"an order may have {MAX_VIEWER_BYTES} bytes")
+VIEWED_IS_OVER = "the session is over: connect to the front to watch another"
 NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound")
 
 
@@ -153,7 +155,16 @@ class ControlSocket:
             if connection.take_request():
                 await websocket.send_text(FROM_WORKER.encode(FrontHeartbeatRequest()))
             await websocket.send_text(FROM_WORKER.encode(self.status()))
+            self._return_viewers()
             await connection.changed.wait(self._clock.now() + STATUS_S)
+
+    def _return_viewers(self) -> None:
+        """Close viewers that the front redirected to a session that is over, so that it redirects them to another."""
+        (slot,) = self._admission.slots
+        running = "" if slot.session is None else slot.session.id
+        for client in list(slot.subscribers):
+            if client.role is Role.VIEWER and client.ids.get("session", running) != running:
+                client.close(CloseCode.SERVER_STOPPING, VIEWED_IS_OVER)
 
     def _execute(self, connection: _Connection, text: bytes) -> None:
         if self._connection is not connection:

@@ -54,7 +54,8 @@ class WorkerGate:
         others = {name: value for name, value in query.items() if name == "watch"}
         permitted = {"role": ticket.role, "session": ticket.session, "resume": ticket.resume}
         request.scope["query_string"] = urlencode({**others, **permitted}).encode()
-        request.scope["state"]["ids"] = {"ticket": ticket.id, "client": ticket.client}
+        viewed = {"session": ticket.session} if ticket.session else {}
+        request.scope["state"]["ids"] = {"ticket": ticket.id, "client": ticket.client, **viewed}
         return True
 
     def why_refused(self, request: HTTPConnection) -> str:
