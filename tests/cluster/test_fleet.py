@@ -50,6 +50,20 @@ async def test_requests_for_clients_that_have_left_are_withdrawn() -> None:
     await simulation.end()
 
 
+async def test_clients_for_whom_workers_can_be_started_wait_though_nobody_else_may() -> None:
+    assigned: list[Assignment] = []
+    simulation = Simulation(
+        nodes=2, slots=1, scaling=Scaling(least=0, most=2), max_waiting=0, load_s=1.0, on_assigned=assigned.append
+    )
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    for name in "abc":
+        simulation.arrive(name)
+    assert [name for name in "abc" if simulation.clients[name].closing is not None] == ["c"]
+    await simulation.run_until(simulation.clock.now() + 5.0)
+    assert len(assigned) == 2
+    await simulation.end()
+
+
 async def test_workers_of_another_build_are_replaced_at_once_or_after_their_session() -> None:
     assigned: list[Assignment] = []
     simulation = Simulation(nodes=2, slots=2, scaling=Scaling(least=2, most=2), load_s=1.0, on_assigned=assigned.append)

@@ -73,6 +73,7 @@ class WorkerFleet:
             on_slot_ready=self._slot_ready,
             claim_loss=self._claim_loss,
             on_change=self._changed.ring,
+            most_slots=scaling.most,
         )
         self.inbound = WaitingRouter(self.admission)
         self._settings = settings

@@ -35,10 +35,11 @@ class Admission(Generic[S]):
         on_slot_ready: Callable[[S, float], None] = lambda *_: None,
         claim_loss: Callable[[str], str] = lambda _: "",
         on_change: Callable[[], None] = lambda: None,
+        most_slots: int = 0,
     ) -> None:
         self.settings = settings
         self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting)
-        self.slots: SlotPool[S] = SlotPool()
+        self.slots: SlotPool[S] = SlotPool(most_slots)
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
         self._positions = QueuePositions(self.wait_queue, settings.clock)

@@ -16,10 +16,11 @@ class SlotPool(Generic[S]):
     """Keep the slots in the order of their start; `last_used` is the slot whose session ended most recently.
 
     With thousands of slots a search among all takes milliseconds, so those that may be free, and the slot of each
-    client, are kept; both are checked again when they are used.
+    client, are kept; both are checked again when they are used. Up to `most` slots are added when controllers wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 0) -> None:
+        self._most = most
         self.last_used: S | None = None
         self._slots: dict[int, S] = {}
         # The failures and the number of each slot that may be free: the best is first.
@@ -92,8 +93,9 @@ class SlotPool(Generic[S]):
 
     @property
     def vacant_count(self) -> int:
-        """Return the number of slots without a session whose engine is ready or loads."""
-        return sum(slot.session is None and slot.engine.phase is not EnginePhase.FAILED for slot in self)
+        """Return the number of slots without a session whose engine is ready or loads, or that can be added."""
+        vacant = sum(slot.session is None and slot.engine.phase is not EnginePhase.FAILED for slot in self)
+        return vacant + max(0, self._most - len(self))
 
     @property
     def ready_count(self) -> int:
