@@ -89,6 +89,18 @@ async def test_workers_of_another_build_are_replaced_at_once_or_after_their_sess
     await simulation.end()
 
 
+async def test_a_worker_that_is_placed_while_the_front_stops_is_not_connected() -> None:
+    simulation = Simulation(nodes=1, slots=0, scaling=Scaling(least=1, most=1), on_assigned=lambda _: None)
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    (pending,) = simulation.pending
+    await simulation.fleet.stop()
+    simulation.free["n-0"] = 1
+    simulation.start("another")
+    await simulation.run_until(simulation.clock.now() + 1.0)
+    assert simulation.workers[pending].link is None
+    await simulation.end()
+
+
 async def test_a_worker_whose_build_comes_back_before_its_session_is_over_stays() -> None:
     assigned: list[Assignment] = []
     simulation = Simulation(nodes=2, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)

@@ -93,6 +93,7 @@ class WorkerFleet:
         self._starts = WorkerStarts()
         self._stopping = False
         self._is_cut_off = False
+        self._is_closing = False
 
     def routes(self) -> list[BaseRoute]:
         metrics = worker_metrics_routes(self._workers, self._tickets.secret)
@@ -151,6 +152,7 @@ class WorkerFleet:
 
     async def stop(self) -> None:
         """Stop all workers, and remove what was placed; leave workers that another front has."""
+        self._is_closing = True
         if self._takeover.other is not None:
             for worker in self._workers.values():
                 worker.leave()
@@ -265,7 +267,10 @@ class WorkerFleet:
                     worker.slot.engine.mark_unavailable(event.reason)
             case WorkerPlaced():
                 # Workers of a front before this one are reported too.
-                (self._workers.get(event.worker) or self._add(event.worker)).connect(event)
+                worker = self._workers.get(event.worker) or self._add(event.worker)
+                if not self._is_closing:
+                    # Otherwise nothing would close the link.
+                    worker.connect(event)
             case WorkerGone():
                 self._starts.record_failure(event.worker, event.reason, self._settings.clock.now())
                 self._remove(event.worker, event.reason)
