@@ -3,7 +3,8 @@
     python train.py                                       # at most ten minutes on one core
     python train.py --minutes 2 --out first.safetensors   # a first look
 
-The weights are written at the end: after Ctrl-C the file is as before. On the same machine the same seed gives the same weights, unless the time is over before all updates are done.
+The weights are written at the end: after Ctrl-C the file is as before. On the same machine the same seed gives the same
+weights, unless the time is over before all updates are done.
 """
 
 from __future__ import annotations
