@@ -113,6 +113,10 @@ def _command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[0]
 
 
+def niceness(pid: int) -> int:
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
 def lost(session: BlockingSession) -> None:
     """Receive until the session is lost."""
     with pytest.raises(ClientError):
@@ -188,6 +192,7 @@ def test_a_killed_engine_ends_its_session_with_the_reason_and_the_other_goes_on(
             shown(hit)
             shown(other)
             id, killed = other.id, int(hit.state["pid"])
+            assert niceness(killed) <= niceness(0) or "RAY_worker_niceness=0" in server.log
             os.kill(killed, signal.SIGKILL)
             with pytest.raises(ClientError, match=r"the model's process was killed \(SIGKILL\)"):
                 for _ in hit.frames(decode=False):
@@ -213,6 +218,7 @@ def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path, r
         server.wait_for("ready 2 of 2")
         with connect(f"http://127.0.0.1:{server.port}") as session:
             shown(session)
+            assert niceness(int(session.state["pid"])) == niceness(server.process.pid)
             chain = ancestors(int(session.state["pid"]))
         (driver,) = children(server.process.pid)
         assert driver in chain

@@ -1,18 +1,31 @@
-"""The end of a worker's process: by orders of the front, by signals, and with its input."""
+"""A worker's process: its priority, and its end by orders of the front, by signals, and with its input."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from reactor_runtime import manifest
+from reactor_runtime.cluster.job import WorkerJob, WorkerListening, parse_answer
+from reactor_runtime.server.options import ServeOptions
 from tests.cluster.front import MODEL, running_front
 from tests.server.client import controlling
 from tests.server.running import write_project
 from tests.timeouts import TIMEOUT_S
+
+# PR_CAPBSET_DROP and CAP_SYS_NICE: without it even root can't raise a priority, as in most containers.
+WITH_LOW_PRIORITY = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(24, 23)
+os.nice(15)
+os.execv(sys.executable, [sys.executable, "-m", "reactor_runtime.cluster.worker_process"])
+"""
 
 
 @pytest.fixture
@@ -56,3 +69,23 @@ async def test_a_worker_ends_with_its_input(project: Path) -> None:
         assert process.stdin is not None
         process.stdin.close()
         assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 0
+
+
+def test_a_worker_that_has_to_run_with_low_priority_says_how_to_change_that(project: Path) -> None:
+    options = ServeOptions(manifest=manifest.load(project), config={})
+    job = WorkerJob.of(options, cluster="test", worker="w-1", secret="5", project=str(project))
+    with subprocess.Popen(
+        [sys.executable, "-c", WITH_LOW_PRIORITY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{job.to_json()}\n")
+        process.stdin.flush()
+        assert isinstance(parse_answer(process.stdout.readline()), WorkerListening)
+        _, log = process.communicate(timeout=TIMEOUT_S)
+    assert "with niceness 15" in log
+    assert "set RAY_worker_niceness=0 where you start Ray on this node" in log

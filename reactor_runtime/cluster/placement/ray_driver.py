@@ -395,6 +395,8 @@ def main() -> int:
     os.environ.pop("PYTHONWARNINGS", None)
     # A worker that requests no GPU uses those of its node, as without Ray.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # A Ray that is started here gives workers the priority of this process; Ray's default is a lower one.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     # Read unbuffered: the rest is read by the event loop.
     job = TO_DRIVER.decode(_read_line(sys.stdin.fileno()))
     assert isinstance(job, DriverJob), "it is the first message"

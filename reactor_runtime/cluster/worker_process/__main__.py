@@ -7,6 +7,7 @@ input, by SIGINT or SIGTERM, or on an order of the front.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import ssl
 import sys
@@ -37,6 +38,8 @@ from reactor_runtime.server.run import Service, serve
 from reactor_runtime.server.security.certificate import first_certificate
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.slot import SlotSettings
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +73,28 @@ def main() -> int:
     """Serve the job on standard input; return the exit code."""
     job = WorkerJob.from_json(sys.stdin.readline())
     logs.configure(job.log_level, "json" if job.log_format == "json" else "text")
+    _take_normal_priority()
     try:
         _serve(job)
     except ReactorError as error:
         _answer(WorkerFailed(str(error), error.exit_code))
         return error.exit_code
     return 0
+
+
+def _take_normal_priority() -> None:
+    """Give this process, and the model's, the priority of a plain server: Ray gives its workers a lower one."""
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    if niceness <= 0:
+        return
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    except PermissionError:
+        logger.warning(
+            "Ray runs this worker with niceness %d, so frames are late while other programs use the CPU; "
+            "set RAY_worker_niceness=0 where you start Ray on this node",
+            niceness,
+        )
 
 
 def _serve(job: WorkerJob) -> None:
