@@ -413,9 +413,18 @@ def main() -> int:
     asyncio.run(_serve(job, send))
     ray.shutdown()
     if directory is not None:
-        # Ray keeps the logs and the sockets of each run.
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove_files(directory)
     return 0
+
+
+def _remove_files(directory: Path) -> None:
+    """Remove the logs and the sockets that Ray keeps of each run, and its link to those of the last one."""
+    shutil.rmtree(directory, ignore_errors=True)
+    latest = directory.parent / "session_latest"
+    # It may be the link of a Ray that was started later, or of another user.
+    if not latest.exists():
+        with contextlib.suppress(OSError):
+            latest.unlink()
 
 
 def _read_line(file: int) -> bytes:
