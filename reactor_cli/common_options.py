@@ -68,22 +68,6 @@ def project_config(manifest: Manifest, overrides: list[str] | None) -> dict[str,
     return values
 
 
-def check_output_file(path: Path) -> None:
-    """Make the folder of a file that is written later; raise UsageError if the file can't be written there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{path.parent} can't be made: {error.strerror}") from None
-    existed = path.exists()
-    try:
-        path.open("ab").close()
-        if not existed:
-            # The path may be a link to a file that is to be made.
-            path.resolve().unlink()
-    except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}") from None
-
-
 def whole_number(least: int, most: int | None = None) -> Callable[[str | int], int]:
     """Return the parser of an option whose value is a whole number."""
     range_ = f"from {least} on" if most is None else f"from {least} to {most}"

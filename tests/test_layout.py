@@ -20,6 +20,7 @@ SHARED = frozenset(
         "config",
         "clock",
         "logs",
+        "output_file",
         "prints",
         "version",
         "yamlfile",

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, check_output_file, project_directory
+from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_directory
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_options import Host, OpenPage, Port, RunOptions, Token
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import UsageError
+from reactor_runtime.output_file import check_output_file
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest

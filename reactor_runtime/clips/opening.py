@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from reactor_runtime.clips.clip import Clip, ClipTrack
 from reactor_runtime.clips.library import need_av
 from reactor_runtime.errors import UsageError
+from reactor_runtime.output_file import check_output_file
 
 MOVIES = (".mp4", ".mkv")
 ANIMATED_IMAGES = (".gif", ".webp")
@@ -55,25 +56,13 @@ def _check_place(path: Path, *, is_file: bool) -> None:
     # Images of an earlier clip would become part of this one.
     if not is_file and path.is_dir() and any(path.iterdir()):
         raise UsageError(f"{path} is not empty", hint="delete its files, or choose another folder")
-    folder = path.parent if is_file else path
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{folder} can't be made: {error.strerror}") from None
     if is_file:
-        _check_writable(path)
-
-
-def _check_writable(path: Path) -> None:
-    """Raise UsageError for a file that can't be written, before the model is loaded; leave the path as it is."""
-    existed = path.exists()
+        check_output_file(path)
+        return
     try:
-        path.open("ab").close()
-        if not existed:
-            # The path may be a link to a file that is to be made.
-            path.resolve().unlink()
+        path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}") from None
+        raise UsageError(f"{path} can't be made: {error.strerror}") from None
 
 
 def _refuse_inputs(paths: Sequence[Path], inputs: Sequence[Path]) -> None:

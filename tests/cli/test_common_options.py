@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from reactor_cli.common_options import check_output_file, duration
+from reactor_cli.common_options import duration
 from reactor_runtime.errors import UsageError
+from reactor_runtime.output_file import check_output_file
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,10 @@ def main() -> int:
 
 
 def _take_normal_priority() -> None:
-    """Give this process, and the model's, the priority of a plain server: Ray gives its workers a lower one."""
+    """Set niceness 0 for this process and those that it starts; log a warning if that is not permitted.
+
+    Ray runs its workers with niceness 15.
+    """
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     if niceness <= 0:
         return
