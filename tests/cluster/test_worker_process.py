@@ -87,5 +87,5 @@ def test_a_worker_that_has_to_run_with_low_priority_says_how_to_change_that(proj
         process.stdin.flush()
         assert isinstance(parse_answer(process.stdout.readline()), WorkerListening)
         _, log = process.communicate(timeout=TIMEOUT_S)
-    assert "with niceness 15" in log
+    assert "warn  Ray runs this worker with niceness 15, " in log
     assert "set RAY_worker_niceness=0 where you start Ray on this node" in log

@@ -39,7 +39,8 @@ from reactor_runtime.server.security.certificate import first_certificate
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.slot import SlotSettings
 
-logger = logging.getLogger(__name__)
+# This module runs as `__main__`.
+logger = logging.getLogger("reactor_runtime.cluster.worker_process")
 
 
 @dataclass(frozen=True, slots=True)
