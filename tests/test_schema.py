@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -27,6 +26,7 @@ from reactor_runtime.errors import ClassError
 from reactor_runtime.wire import openapi
 from tests.docs.snippets import ROOT
 from tests.openapi import Document, flaws, validator
+from tests.template_projects import own_modules
 
 
 class Colour(Enum):
@@ -249,8 +249,5 @@ def test_a_class_that_cannot_be_served_is_refused(project: Path) -> None:
 
 @pytest.fixture
 def project() -> Iterator[Path]:
-    path, modules = list(sys.path), set(sys.modules)
-    yield ROOT / "templates" / "pipeline"
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        del sys.modules[name]
+    with own_modules():
+        yield ROOT / "templates" / "pipeline"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import importlib.metadata
 import json
 import platform
 import re
@@ -20,13 +19,14 @@ import yaml
 from jsonschema import Draft202012Validator
 from PIL import Image
 
-from reactor_cli.scaffold import find, templates, write
+from reactor_cli.scaffold import find, write
 from reactor_runtime.client import Session, connect
 from reactor_runtime.media import jpeg
 from tests.cli.command import ROOT, environment, python, reactor, run_pytest
 from tests.cli.template_recordings import RECORDINGS
 from tests.cli.values import value
 from tests.server.running import RunningServer, serving
+from tests.template_projects import NAMES, template_project
 from tests.timeouts import TIMEOUT_S
 
 REPLAY = """
@@ -37,22 +37,13 @@ result = replay(sys.argv[1])
 assert result.differences == [], [str(each) for each in result.differences]
 assert result.frames > 10
 """
-NAMES = [template.name for template in templates()]
 Data = dict[str, Any]
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a project of each template whose requirements are installed."""
-    name = request.param
-    directory: Path = tmp_path_factory.mktemp(name) / name
-    write(find(name), directory, name)
-    required = re.findall(r"^[a-z][\w-]*", (directory / "requirements.txt").read_text(), re.MULTILINE)
-    installed = {distribution.name for distribution in importlib.metadata.distributions()}
-    missing = [package for package in required if package not in installed]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} is not installed")
-    return directory
+    return template_project(request.param, tmp_path_factory.mktemp(request.param))
 
 
 def test_its_own_tests_pass(project: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from reactor_cli.scaffold import find, templates, write
 from reactor_runtime import InputState, Output, ReactorPipeline, Video, config, connected, manifest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
@@ -36,6 +34,7 @@ from reactor_runtime.ipc.messages import (
     ToServer,
 )
 from tests.engine.rig import frame
+from tests.template_projects import NAMES, own_modules, template_project
 from tests.timeouts import TIMEOUT_S
 
 MB = 1 << 20
@@ -243,21 +242,15 @@ def test_the_line_that_starts_a_thread_is_found_in_a_project_about_asyncio(tmp_p
     assert [str(leak.warning.where) for leak in leaks] == [f"{file}:4:1"]
 
 
-@pytest.mark.parametrize("name", [template.name for template in templates()])
+@pytest.mark.parametrize("name", NAMES)
 async def test_templates_leave_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project = tmp_path / name
-    write(find(name), project, name)
+    project = template_project(name, tmp_path)
     monkeypatch.chdir(project)
-    # Templates have modules of the same names.
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    for module in ("pipeline", "model", *(file.stem for file in project.glob("*.py"))):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    checked = manifest.load(project)
-    kind = import_class(project, checked.module, checked.class_name)
-    given = {} if checked.config_path is None else config.load(checked.config_path)
-    values = config_of(kind, given, project)
-    model = make_model(Contract.of(kind), values, project)
-    call_load(model, values, project)
-    assert await leaks_of(model, 20, project=project, session_s=0.05) == []
-    for module in (file.stem for file in project.glob("*.py")):
-        sys.modules.pop(module, None)
+    with own_modules():
+        checked = manifest.load(project)
+        kind = import_class(project, checked.module, checked.class_name)
+        given = {} if checked.config_path is None else config.load(checked.config_path)
+        values = config_of(kind, given, project)
+        model = make_model(Contract.of(kind), values, project)
+        call_load(model, values, project)
+        assert await leaks_of(model, 20, project=project, session_s=0.05) == []

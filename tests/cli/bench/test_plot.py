@@ -9,6 +9,8 @@ from reactor_cli.bench.plot import check_plot, write_plot
 from reactor_runtime.errors import UsageError
 from tests.cli.bench.test_figures import GOOD, run, spans_of
 
+# The first import of matplotlib on a machine runs fc-list.
+pytestmark = pytest.mark.process
 MODELS = ["<old>", "now"]
 RUNS = [[run(step=spans_of([0.02] * 30, every=0.1, began=12.0))], [run(step=spans_of([0.05] * 20, every=0.1))]]
 
