@@ -43,6 +43,8 @@ class MyModel(ReactorPipeline):
 
     def inference(self):
         for step in range(10_000):
+            if step == 30:
+                Path("running").touch()
             if step == self.config.get("sleeps_at"):
                 Path("asleep").touch()
                 time.sleep(600)
@@ -90,7 +92,7 @@ def test_a_wrong_script_is_the_error_of_the_docs_before_the_model_is_loaded(proj
         (("--out", "clip.avi"), 2, "error: clip.avi: .avi files can't be written\n"),
         (("--script", "none.yaml"), 2, "error: none.yaml can't be read: No such file or directory\n"),
         (("--set", "fails=1"), 4, "error: load() failed: FileNotFoundError: weights.pt\n  --> pipeline.py:20:13\n"),
-        (("--set", "fails_at=5"), 1, "error: the model failed: ValueError: out of ideas\n  --> pipeline.py:29:17\n"),
+        (("--set", "fails_at=5"), 1, "error: the model failed: ValueError: out of ideas\n  --> pipeline.py:31:17\n"),
     ],
     ids=["length", "rate", "kind", "script", "load", "model"],
 )
@@ -165,7 +167,7 @@ def wait_for(path: Path) -> None:
 
 def test_an_interrupt_ends_the_clip_after_the_step(project: Path) -> None:
     with rendering(project, "--set", "step_s=0.02") as process:
-        wait_for(project / "clip.mp4")
+        wait_for(project / "running")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 130

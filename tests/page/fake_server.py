@@ -229,6 +229,10 @@ class FakeServer:
             page = self.script.html or read_playground()["index.html"]
             return Response(page, media_type="text/html", headers={"Content-Security-Policy": CSP})
 
+        async def icon(_: Request) -> Response:
+            # A whole Chromium asks for it where a page names none.
+            return Response(status_code=204)
+
         async def static(request: Request) -> Response:
             name: str = request.path_params["name"]
             content = read_playground().get(name)
@@ -242,6 +246,7 @@ class FakeServer:
         return Starlette(
             routes=[
                 Route("/", index),
+                Route("/favicon.ico", icon),
                 Route("/health", health),
                 WebSocketRoute("/ws", self._socket),
                 Route("/static/{name:path}", static),
