@@ -39,7 +39,8 @@ demo: $(RUNTIME) ## serve a new project at http://127.0.0.1:8080 and open the pa
 	&& $(BIN)/reactor run $(OPEN) $(ARGS); \
 	code=$$?; rm -rf "$$folder"; exit $$code
 
-test: $(READY) ## run all tests, after installing Chromium, Node and a client generator if they are missing (ARGS="tests/cli -x" goes to pytest)
+test: $(READY) ## run all tests, after installing what they need and is missing: Chromium, Node, PyTorch … (ARGS="tests/cli -x" goes to pytest)
+	@PYTHON=$(BIN)/python .ci/torch
 	@PYTHON=$(BIN)/python .ci/chromium
 	@PYTHON=$(BIN)/python .ci/node
 	@PYTHON=$(BIN)/python .ci/generator
@@ -49,22 +50,23 @@ test-fast: $(READY) ## run the tests that start no process and no browser
 	$(BIN)/python -m pytest -m "not process and not browser" -n auto $(ARGS)
 
 check: PATH := $(PATH):$(BIN)
-check: $(READY) ## ruff, mypy and, if Node is found, TypeScript and Biome; changes nothing
+check: $(READY) ## ruff, mypy, TypeScript and Biome; changes no file of the project
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	@$(MAKE) --no-print-directory check-js
 
 check-js: PATH := $(PATH):$(BIN)
-check-js: ## TypeScript and Biome, if Node is found; changes nothing
-	@if command -v npm >/dev/null; then PYTHON=$(BIN)/python .ci/node && npm run --silent --prefix clients/js check; \
-	else echo "There is no Node: the JavaScript is not checked."; fi
+check-js: $(READY) ## TypeScript and Biome
+	@PYTHON=$(BIN)/python .ci/node
+	npm run --silent --prefix clients/js check
 
 fix: PATH := $(PATH):$(BIN)
-fix: $(READY) ## apply the fixes of ruff and, if Node is found, of Biome, and format
+fix: $(READY) ## apply the fixes of ruff and Biome, and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	@if command -v npm >/dev/null; then PYTHON=$(BIN)/python .ci/node && npm run --silent --prefix clients/js fix; fi
+	@PYTHON=$(BIN)/python .ci/node
+	npm run --silent --prefix clients/js fix
 
 $(SITE): $(RUNTIME)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[docs]'
