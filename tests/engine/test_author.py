@@ -59,6 +59,18 @@ def test_an_exception_of_load_has_the_author_s_line(project: Path) -> None:
     assert "reactor_runtime" not in error.details
 
 
+def test_an_exception_names_the_values_of_the_config_file_in_its_expression(project: Path) -> None:
+    write(project, "model: pipeline:MyModel\nconfig: config.yml\n", "reactor.yaml")
+    write(project, "steps: 4\nwidth: wide\n", "config.yml")
+    made = model(project, "self.width = int(config['width'])")
+    with pytest.raises(LoadError) as raised:
+        author.call_load(made, {"steps": 4, "width": "wide"}, project)
+    assert raised.value.hint == "width is at config.yml:2"
+    with pytest.raises(ValueError) as in_author:
+        made.load({"steps": 4, "width": "wide"})
+    assert author.session_failure(in_author.value, project).hint == "width is at config.yml:2"
+
+
 def test_load_that_exits_is_an_error_too(project: Path) -> None:
     with pytest.raises(LoadError, match="SystemExit: 3"):
         author.call_load(model(project, "raise SystemExit(3)"), {}, project)
