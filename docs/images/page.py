@@ -87,6 +87,13 @@ def send_prompts(page: Page, wait_ms: int) -> None:
         page.wait_for_timeout(wait_ms)
 
 
+def first(browser: Browser) -> None:
+    with template(browser, "pipeline", "my-model", (1280, 720), "dark") as page:
+        page.locator("canvas[data-seq]").click(position={"x": 300, "y": 420})
+        page.wait_for_timeout(700)
+        save("first", page)
+
+
 def playground(browser: Browser) -> None:
     with template(browser, "prompt", "my-diffusion", DESKTOP, "dark") as page:
         send_prompts(page, 3000)
@@ -165,7 +172,7 @@ def states(browser: Browser) -> None:
 
 IMAGES: dict[str, Callable[[Browser], None]] = {
     image.__name__: image
-    for image in (playground, share, figures, trace, camera, inputs, phone, phone_side, roles, states)
+    for image in (first, playground, share, figures, trace, camera, inputs, phone, phone_side, roles, states)
 }
 
 

@@ -26,7 +26,6 @@ from reactor_runtime.interface import (
 )
 
 from game import SIDE, WAYS
-from settings import whole_number
 
 WEIGHTS = Path(__file__).with_name("dream.safetensors")
 
@@ -69,10 +68,10 @@ class MyModel(ReactorPipeline):
         except ModuleNotFoundError as error:
             raise RuntimeError(f"{error.name} is not installed; try: pip install -r requirements.txt") from error
         # A step takes two milliseconds on one core: threads would only wait for each other.
-        torch.set_num_threads(whole_number(config, "threads", 1, least=1, most=256))
-        self.width = whole_number(config, "width", 960, least=16, most=4096)
-        self.height = whole_number(config, "height", 480, least=16, most=4096)
-        self.seed = whole_number(config, "seed", 1, least=0, most=999_999)
+        torch.set_num_threads(config.get("threads", 1))
+        self.width = config.get("width", 960)
+        self.height = config.get("height", 480)
+        self.seed = config.get("seed", 1)
         self.dream = load_dream(WEIGHTS)
 
     # Called for each client, with a fresh state.

@@ -22,7 +22,6 @@ from reactor_runtime.interface import (
     event,
 )
 
-from settings import whole_number
 from standin import StandIn
 
 PROMPTS = ("northern lights over a lake", "neon city in the rain", "a forest in autumn", "liquid gold")
@@ -54,9 +53,9 @@ class MyModel(ReactorPipeline):
 
     # Called once, before any client: load weights, compile, warm up. An exception here stops `reactor run`.
     def load(self, config: dict[str, Any]) -> None:
-        width = whole_number(config, "width", 512, least=16, most=4096)
-        height = whole_number(config, "height", 288, least=16, most=4096)
-        self.chunk_size = whole_number(config, "chunk_size", 4, least=1, most=64)
+        width = config.get("width", 512)
+        height = config.get("height", 288)
+        self.chunk_size = config.get("chunk_size", 4)
         self.model = StandIn(width, height)
 
     # Replaces the event of the field, to read the file once and to refuse a file that is not an image.

@@ -27,7 +27,6 @@ from reactor_runtime.interface import (
 
 from piano import Piano
 from scope import SKIES, Scope
-from settings import whole_number
 from synth import RATE, WAVES, Synth, frequency, note_name, samples_in, to_int16, tune
 
 # The tune starts after this many samples without a note from a client.
@@ -88,8 +87,8 @@ class MyModel(ReactorPipeline):
     fps = 30
 
     def load(self, config: dict[str, Any]) -> None:
-        self.width = whole_number(config, "width", 640, least=16, most=4096)
-        self.height = whole_number(config, "height", 360, least=16, most=4096)
+        self.width = config.get("width", 640)
+        self.height = config.get("height", 360)
         self.piano = Piano(self.width, self.height)
 
     @connected

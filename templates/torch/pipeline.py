@@ -13,8 +13,6 @@ from typing import Any
 
 from reactor_runtime.interface import InputField, InputState, Output, Pointer, ReactorPipeline, Video, connected, event
 
-from settings import whole_number
-
 # Each number is a rule. With about one number in ten the cells survive; many fill the dish and stand still.
 SPECIES = {"plankton": 234, "jellies": 100324, "slugs": 100054, "tissue": 100163, "reef": 95, "veins": 386}
 # Colours from 0 to 1: the ground, three kinds of matter, and matter that has just gone.
@@ -63,12 +61,12 @@ class MyModel(ReactorPipeline):
             wanted = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.device(wanted)
         # By default PyTorch uses all cores, and its threads wait for each other: on a busy machine that is slower.
-        torch.set_num_threads(whole_number(config, "threads", 1, least=1, most=256))
-        self.width = whole_number(config, "width", 768, least=64, most=4096)
-        self.height = whole_number(config, "height", 512, least=64, most=4096)
-        scale = whole_number(config, "scale", 2, least=1, most=min(self.width, self.height) // 32)
+        torch.set_num_threads(config.get("threads", 1))
+        self.width = config.get("width", 768)
+        self.height = config.get("height", 512)
+        scale = config.get("scale", 2)
         self.rows, self.columns = self.height // scale, self.width // scale
-        self.seed = whole_number(config, "seed", 1, least=0, most=999_999)
+        self.seed = config.get("seed", 1)
         self.species = {name: Life(number, self.rows, self.columns).to(self.device) for name, number in SPECIES.items()}
         self.palettes = {name: torch.tensor(colours, device=self.device) for name, colours in PALETTES.items()}
         warm = self.new_dish()

@@ -25,7 +25,6 @@ from reactor_runtime.interface import (
 
 from card import draw_card, read_image
 from filters import FILTERS, fit
-from settings import whole_number
 
 
 # What clients send: each field is a track. Frames of any size arrive as RGB arrays.
@@ -63,8 +62,8 @@ class MyModel(ReactorPipeline):
     fps = 30
 
     def load(self, config: dict[str, Any]) -> None:
-        self.width = whole_number(config, "width", 640, least=16, most=4096)
-        self.height = whole_number(config, "height", 480, least=16, most=4096)
+        self.width = config.get("width", 640)
+        self.height = config.get("height", 480)
 
     # Replaces the event of the field, to read the file once and to refuse a file that is not an image.
     @event(name="set_image", description="An image instead of the camera")

@@ -29,7 +29,6 @@ from reactor_runtime.interface import (
 )
 
 from landscape import SIZE, Landscape
-from settings import whole_number
 from view import View
 from walker import Walker
 
@@ -88,9 +87,9 @@ class MyModel(ReactorPipeline):
 
     # Called once, before any client. The land never changes, so all clients share it.
     def load(self, config: dict[str, Any]) -> None:
-        self.land = Landscape(whole_number(config, "seed", 7, least=0, most=999_999))
-        width = whole_number(config, "width", 640, least=16, most=4096)
-        height = whole_number(config, "height", 360, least=16, most=4096)
+        self.land = Landscape(config.get("seed", 7))
+        width = config.get("width", 640)
+        height = config.get("height", 360)
         self.view = View(self.land, width, height)
 
     # Called for each client, with a fresh state; a session changes only that.

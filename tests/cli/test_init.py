@@ -12,10 +12,8 @@ from tests.cli.command import ROOT, Outcome, python, reactor
 
 FILES = {
     "pipeline.py",
-    "picture.py",
     "reactor.yaml",
     "config.yml",
-    "settings.py",
     "requirements.txt",
     "README.md",
     "AGENTS.md",

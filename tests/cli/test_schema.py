@@ -112,8 +112,8 @@ async def main():
 
 asyncio.run(main())
 with connect(sys.argv[1]) as session:
-    BlockingMyModel(session).set_caption(caption="on air")
-    print(session.state["caption"])
+    BlockingMyModel(session).set_brightness(brightness=1.5)
+    print(session.state["brightness"])
 """
 
 
@@ -121,7 +121,7 @@ def test_the_python_module_controls_its_model(project: Path) -> None:
     assert reactor("schema", "--format", "python", "--out", "my_model.py", cwd=project).code == 0
     with serving(project, "--set", "width=96", "--set", "height=64") as server:
         outcome = python("-c", CALLS, f"http://127.0.0.1:{server.port}", cwd=project)
-    assert (outcome.code, outcome.out, outcome.err) == (0, "0.5\non air\n", "")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "0.5\n1.5\n", "")
 
 
 def test_check_and_out_exclude_each_other(project: Path) -> None:

@@ -7,6 +7,7 @@ import asyncio
 import json
 import platform
 import re
+import shutil
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator
@@ -97,27 +98,45 @@ def test_it_is_rendered_without_a_server(project: Path, tmp_path: Path) -> None:
         assert image.size == (96, 64)
 
 
-def test_the_model_template_draws_the_same_frames_as_the_pipeline_template() -> None:
-    pipeline = definitions("pipeline/pipeline.py") | definitions("pipeline/picture.py")
-    assert definitions("model/picture.py") <= pipeline
+def test_a_wrong_value_in_its_config_is_an_error_that_names_the_line(project: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(project, tmp_path / "copy"))
+    lines = (copy / "config.yml").read_text().splitlines()
+    at = next(idx for idx, line in enumerate(lines) if line.startswith("width:"))
+    lines[at] = "width: wide"
+    (copy / "config.yml").write_text("\n".join(lines))
+    outcome = reactor("check", "--step", cwd=copy)
+    assert outcome.code in (1, 4)
+    assert f"width is at config.yml:{at + 1}" in outcome.err
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_template_checks_its_config_as_the_others_do(name: str) -> None:
-    assert definitions(f"{name}/settings.py") == definitions("pipeline/settings.py")
-
-
-def definitions(path: str) -> set[str]:
-    """Return the source of each function, class and constant of a template's file."""
-    tree = ast.parse((ROOT / "templates" / path).read_text())
-    return {ast.unparse(node) for node in tree.body if not isinstance(node, ast.Expr | ast.Import | ast.ImportFrom)}
-
-
-def test_the_first_file_is_short_and_in_the_order_of_the_reference_page() -> None:
-    source = (ROOT / "templates" / "pipeline" / "pipeline.py").read_text()
-    assert 60 <= len(source.splitlines()) <= 80
-    names = ("class MyOutput", "class MyState", "def load", "@event", "def inference", "def render_batch")
+def test_the_first_file_is_complete_short_and_in_the_order_of_the_reference_page(tmp_path: Path) -> None:
+    write(find("pipeline"), tmp_path, "m")
+    assert [path.name for path in tmp_path.glob("*.py")] == ["pipeline.py"]
+    source = (tmp_path / "pipeline.py").read_text()
+    assert 50 <= len(source.splitlines()) <= 80
+    names = (
+        "class MyOutput", "main_video: Video", "class MyState", "brightness: float", "class MyModel", "def load",
+        "@event", "def inference", "render_batch(", "yield MyOutput(main_video=batch)", "def render_batch",
+    )  # fmt: skip
     assert sorted(names, key=source.index) == list(names)
+
+
+def test_the_model_template_draws_the_same_frames_as_the_pipeline_template() -> None:
+    drawing = {"COLOURS", "RING", "LIGHT", "SILK", "render_batch"}
+    pipeline, model = definitions("pipeline/pipeline.py"), definitions("model/model.py")
+    assert {name: pipeline[name] for name in drawing} == {name: model[name] for name in drawing}
+
+
+def definitions(path: str) -> dict[str, str]:
+    """Return the source of each function, class and constant of a template's file, by its name."""
+    tree = ast.parse((ROOT / "templates" / path).read_text())
+    named: dict[str, ast.stmt] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            named[ast.unparse(node.targets[0])] = node
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef):
+            named[node.name] = node
+    return {name: ast.unparse(node) for name, node in named.items()}
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ def test_the_typed_program_of_the_docs_is_compiled_and_runs(installed: Path, ser
     (directory / "typed.mts").write_text(at(served, one("cli.md", "typed.mts").text))
     emitted = [option for option in COMPILED if option != "--noEmit"]
     run(str(PACKAGE / "node_modules" / ".bin" / "tsc"), *emitted, "typed.mts", cwd=directory)
-    assert node("typed.mjs", cwd=directory) == "event 3, caption hello\n"
+    assert node("typed.mjs", cwd=directory) == "event 2, brightness 0.5\n"
 
 
 def at(server: RunningServer, text: str) -> str:

@@ -268,7 +268,7 @@ async def test_the_clip_of_the_cookbook_moves(scaffold: RunningServer, tmp_path:
 async def test_the_typed_python_client_steers(scaffold: RunningServer, tmp_path: Path) -> None:
     module = reactor("schema", str(scaffold.output.parent), "--format", "python", "--out", "my_model.py", cwd=tmp_path)
     assert module.code == 0, module.err
-    assert "event 3, palette aurora" in await _run_program(one("cli.md", "typed.py").text, scaffold, tmp_path)
+    assert "event 2, brightness 0.5" in await _run_program(one("cli.md", "typed.py").text, scaffold, tmp_path)
 
 
 async def test_the_sender_of_pictures_gets_them_back(tmp_path: Path) -> None:

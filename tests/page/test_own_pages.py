@@ -85,12 +85,12 @@ def test_the_page_of_the_docs_shows_and_steers(page: Page, served: RunningServer
     page.get_by_role("slider").fill("0")
     bright(page, "< 2")
     page.get_by_role("slider").fill("1")
-    page.locator("[name=caption]").fill("a lighthouse")
+    page.locator("[name=x]").fill("0.2")
     page.get_by_role("button").click()
-    expect(page.locator("output")).to_have_text("written")
-    page.locator("[name=caption]").fill("long " * 100)
+    expect(page.locator("output")).to_have_text("done")
+    page.locator("[name=x]").fill("3")
     page.get_by_role("button").click()
-    expect(page.locator("output")).to_contain_text("set_caption.caption:")
+    expect(page.locator("output")).to_contain_text("splash.x:")
 
 
 def test_the_component_of_the_docs_shows_and_steers(

@@ -145,10 +145,3 @@ def test_a_palette_goes_from_dark_to_light(word):
 @pytest.mark.parametrize("text", ["", "the", "?!", "a " * 250, "northern lights", "x" * 500])
 def test_any_text_has_an_embedding(text):
     assert embed(text).shape == (3 * COLOURS + 3,)
-
-
-@pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
-@pytest.mark.parametrize("key", ["width", "height", "chunk_size"])
-def test_load_names_an_invalid_value_and_its_range(key, value):
-    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
-        MyModel().load({key: value})

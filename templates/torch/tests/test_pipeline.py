@@ -154,10 +154,3 @@ def test_frames_stay_on_the_gpu():
     there.sow()
     there.grow(model.species["slugs"], 2)
     assert there.frame(model.palettes["ember"], 128, 192).device.type == "cuda"
-
-
-@pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
-@pytest.mark.parametrize("key", ["width", "height", "scale", "threads", "seed"])
-def test_load_names_an_invalid_value_and_its_range(key, value):
-    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
-        MyModel().load({key: value})

@@ -124,10 +124,3 @@ def test_the_sender_splits_the_output_of_ffmpeg(tmp_path):
     with (tmp_path / "pipe").open("rb") as pipe:
         assert list(piped(pipe.fileno())) == sent
         assert list(piped(pipe.fileno())) == []
-
-
-@pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
-@pytest.mark.parametrize("key", ["width", "height"])
-def test_load_names_an_invalid_value_and_its_range(key, value):
-    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
-        MyModel().load({key: value})

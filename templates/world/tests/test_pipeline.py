@@ -188,10 +188,3 @@ def test_the_world_has_no_seam(land):
 
 def test_another_seed_makes_another_land(land):
     assert not np.array_equal(Landscape(8).height, land.height)
-
-
-@pytest.mark.parametrize("value", [-3, 8.5, "wide", True, None, 10_000_000])
-@pytest.mark.parametrize("key", ["width", "height", "seed"])
-def test_load_names_an_invalid_value_and_its_range(key, value):
-    with pytest.raises(ValueError, match=f"{key} in config.yml is {value!r}; write a whole number from"):
-        MyModel().load({key: value})
