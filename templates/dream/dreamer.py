@@ -1,7 +1,5 @@
 """Dreams, and the real games beside them: the same first frame, then the same inputs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

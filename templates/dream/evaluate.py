@@ -6,8 +6,6 @@ Dreams of caves that training never showed run beside their games. Now and then 
 in which a dream shows everything that it remembers.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from pathlib import Path

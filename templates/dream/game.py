@@ -3,8 +3,6 @@
 Many games run at once, the first index of every array is the game. Everything happens in cells and between neighbours.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 # Cells of a cave and pixels of a cell, in width and height.

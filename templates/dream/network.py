@@ -1,7 +1,5 @@
 """The network: a convolutional recurrent unit that is the rules and the memory, and a painter of frames."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn

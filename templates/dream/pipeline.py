@@ -4,8 +4,6 @@
 network.py is the dream, game.py the game that it learned; train.py makes dream.safetensors from both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ The weights are written at the end: after Ctrl-C the file is as before. On the s
 weights, unless the time is over before all updates are done.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -4,10 +4,7 @@
 standin.py draws the frames; README.md shows the same class with diffusers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -28,13 +25,11 @@ PROMPTS = ("northern lights over a lake", "neon city in the rain", "a forest in 
 
 
 # Each field is a track that clients receive.
-@dataclass
 class MyOutput(Output):
     main_video: Video
 
 
 # Each field is a control on the page and an event, set_<field>. Wrong values are refused before they get here.
-@dataclass
 class MyState(InputState):
     prompt: str = InputField(default=PROMPTS[0], max_length=500, description="What to show", examples=PROMPTS)
     negative_prompt: str = InputField(default="", max_length=500, description="What to avoid")

@@ -4,8 +4,6 @@ A prompt gives the colours and the shapes, the seed gives the place of everythin
 removes noise. README.md has the same class with diffusers.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence

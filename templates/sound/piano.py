@@ -1,7 +1,5 @@
 """Draw a piano into the lower quarter of the frame, and find the key at a place of the frame."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 
 import numpy as np

@@ -4,11 +4,9 @@
 synth.py makes the sound, scope.py and piano.py draw it.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from reactor_runtime.interface import (
@@ -36,7 +34,6 @@ MIDDLE_C = 60
 
 # Two tracks in one output are shown and played together. Sound is int16, (channels, samples), at 48 kHz; a subclass
 # of Audio can set another `sample_rate`.
-@dataclass
 class MyOutput(Output):
     main_video: Video
     main_audio: Audio
@@ -49,7 +46,6 @@ class Played(ModelMessage):
 
 
 # Each field is a control on the page. Volume and echo take effect at once, the others at the next note.
-@dataclass
 class MyState(InputState):
     wave: str = InputField(default="string", choices=list(WAVES), description="Sound of the notes")
     volume: float = InputField(default=0.8, ge=0.0, le=1.0, description="Volume")

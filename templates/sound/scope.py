@@ -1,7 +1,5 @@
 """Draw the sound: its waveform as a line of light that glows into the sky, and its pitches in the lake below."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

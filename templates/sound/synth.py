@@ -1,7 +1,5 @@
 """Make the samples of notes. Each piece of sound continues exactly where the previous one ended."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

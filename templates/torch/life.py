@@ -1,7 +1,5 @@
 """The model: a continuous cellular automaton, which is a small recurrent convolutional network, and its dish."""
 
-from __future__ import annotations
-
 import random
 
 import torch

@@ -4,11 +4,8 @@
 The network is in life.py; it runs on a GPU if there is one, and needs no weights.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from reactor_runtime.interface import InputField, InputState, Output, Pointer, ReactorPipeline, Video, connected, event
@@ -27,13 +24,11 @@ LOOK_AGAIN = 60
 
 
 # Each field is a track that clients receive.
-@dataclass
 class MyOutput(Output):
     main_video: Video
 
 
 # Each field is a control on the page and an event, set_<field>, on the wire.
-@dataclass
 class MyState(InputState):
     species: str = InputField(default="slugs", choices=list(SPECIES), description="The rule of the cells")
     speed: int = InputField(default=1, ge=0, le=4, description="Steps for each frame; 0 stops")

@@ -1,7 +1,5 @@
 """The frames that are shown without a camera: a sun that looks around, and images of clients."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import BinaryIO
 

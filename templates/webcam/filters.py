@@ -3,8 +3,6 @@
 A filter may keep earlier frames, so that motion leaves traces. Replace one with your network.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 GRAY = np.array([0.299, 0.587, 0.114], np.float32)

@@ -3,8 +3,6 @@
 `reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 from typing import Any

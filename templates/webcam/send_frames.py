@@ -7,8 +7,6 @@
 This client is the controller while it runs: start it before the page, and watch at http://127.0.0.1:8080/?role=viewer.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

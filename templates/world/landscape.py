@@ -1,7 +1,5 @@
 """Make the land: its heights and colours. It has no border: opposite sides are joined."""
 
-from __future__ import annotations
-
 import numpy as np
 
 # Width and height in cells; a power of two, so that `& (SIZE - 1)` wraps coordinates around.

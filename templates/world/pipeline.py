@@ -4,8 +4,6 @@
 landscape.py makes the land, walker.py moves through it, view.py draws it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import field
 from typing import Any

@@ -1,7 +1,5 @@
 """Draw the land from the eye by raycasting: one ray over the hills for each column of the frame."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import cos, exp, pi, sin, tan
 

@@ -1,7 +1,5 @@
 """Move through the land: walk, turn, look and jump, with inertia."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from math import cos, pi, sin
 
