@@ -52,6 +52,11 @@ def good(load: str = "pass") -> str:
         (good().replace("def load(self, config)", "def load(self)"), 2, ["def load(self, config)"]),
         (
             good().replace("def inference", "def frames"),
+            2,
+            ["MyModel has no inference()", "did you mean inference() by frames()?"],
+        ),
+        (
+            good("self.inference = self.frames; del self.inference").replace("def inference", "def frames"),
             4,
             ["MyModel has no inference() after load()", "class MyModel(ReactorPipeline):"],
         ),
@@ -71,6 +76,7 @@ def good(load: str = "pass") -> str:
         "async load",
         "load without config",
         "no inference",
+        "no inference after load",
         "not even an Exception",
     ],
 )

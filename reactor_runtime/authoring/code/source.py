@@ -65,6 +65,11 @@ def return_location(owner: type, method: str) -> Location | None:
     return _node_location(function.__code__.co_filename, min(found, key=lambda node: node.lineno))
 
 
+def definition_of(owner: type | FunctionType) -> _Definition | None:
+    """Return the syntax tree of a class or function; None if there is no source."""
+    return _function(owner) if isinstance(owner, FunctionType) else _class(owner)[1]
+
+
 def line_of(frame: FrameType) -> Location:
     """Return the line that a frame executes."""
     file, line = frame.f_code.co_filename, frame.f_lineno

@@ -14,6 +14,8 @@ from typing import Any, Literal
 
 from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.events.events import runs_async
+from reactor_runtime.authoring.events.handlers import handlers_of
+from reactor_runtime.authoring.styles import frames_method
 from reactor_runtime.authoring.styles.block import BlockOutput, VideoModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
@@ -63,11 +65,11 @@ def _check_pipeline(model: type[ReactorPipeline]) -> None:
     _check_frames_method(model, "inference")
 
 
-def _check_inference_or_load(model: type[Model]) -> None:
-    """Check that a pipeline has an `inference`, or author's code that may assign one."""
-    if _has_inference(model) or model.load is not Model.load or model.__init__ is not object.__init__:
-        return
-    raise ClassError(f"{model.__name__} has no inference()", hint=NO_INFERENCE_HINT, where=location_of(model))
+def _check_inference(model: type[Model]) -> None:
+    """Check that a pipeline has an `inference` that yields, or author's code that may assign one."""
+    if not frames_method.defines(model, "inference"):
+        frames_method.raise_missing(model, "inference", NO_INFERENCE_HINT)
+    frames_method.check_yields(model, "inference")
 
 
 def _check_inference_after_load(model: Model) -> None:
@@ -89,6 +91,14 @@ def _check_loop(model: type[ReactorModel]) -> None:
     _check_frames_method(model, "run")
 
 
+def _check_run(model: type[Model]) -> None:
+    """Check that a loop model has a `run`, or handlers, which can make its frames too."""
+    if frames_method.defines(model, "run"):
+        return
+    if not handlers_of(model) or frames_method.find_misspelt(model, "run"):
+        frames_method.raise_missing(model, "run", "define `async def run(self)` that emits frames, or handlers that do")
+
+
 def _check_blocks(model: type[VideoModel]) -> None:
     name = model.__name__
     try:
@@ -101,7 +111,7 @@ def _check_blocks(model: type[VideoModel]) -> None:
         raise ClassError(f"{name}.load is never called in a VideoModel", hint=hint, where=location_of(model.load))
     if model.start_session is VideoModel.start_session:
         hint = "define `def start_session(self)` that emits blocks until get_ctx().should_stop()"
-        raise ClassError(f"{name} has no start_session()", hint=hint, where=location_of(model))
+        frames_method.raise_missing(model, "start_session", hint)
     try:
         inspect.signature(model.start_session).bind(None)
     except TypeError as error:
@@ -149,11 +159,11 @@ STYLES = (
         base=ReactorPipeline,
         frames_method="inference",
         check_class=_check_pipeline,
-        check_finished=_check_inference_or_load,
+        check_finished=_check_inference,
         check_loaded=_check_inference_after_load,
         fits_two_batches=True,
     ),
-    Style(base=ReactorModel, frames_method="run", check_class=_check_loop),
+    Style(base=ReactorModel, frames_method="run", check_class=_check_loop, check_finished=_check_run),
     Style(
         base=VideoModel,
         frames_method="start_session",
