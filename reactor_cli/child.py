@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from reactor_cli.errors import bug
+from reactor_cli.lifeline import end_at_eof
 from reactor_runtime.errors import LoadError, ReactorError, describe_exit, from_json, to_json
 
 # Ends the child with an error as its result; for threads that watch `work`.
@@ -23,13 +24,18 @@ def run_in_child(work: Callable[[End], dict[str, Any]]) -> dict[str, Any]:
     ends without a result, by `os._exit()` or a crash in C code.
     """
     reader, writer = os.pipe()
+    # The child ends when this process ends, also if it is killed.
+    lifeline, held = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
         os.close(reader)
+        os.close(held)
+        end_at_eof(lifeline)
         _work_and_exit(work, writer)
     os.close(writer)
+    os.close(lifeline)
     try:
         with open(reader, encoding="ascii") as file:
             answer = file.readline()
@@ -38,6 +44,7 @@ def run_in_child(work: Callable[[End], dict[str, Any]]) -> dict[str, Any]:
         raise
     finally:
         _, status = os.waitpid(child, 0)
+        os.close(held)
     if not answer.endswith("\n"):
         how = describe_exit(os.waitstatus_to_exitcode(status))
         raise LoadError(f"the model's process {how} while the model was loading")

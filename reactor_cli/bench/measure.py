@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from reactor_cli import lifeline
 from reactor_cli.bench import memory
 from reactor_cli.bench.client import drive_and_measure
 from reactor_cli.bench.figures import Run
@@ -108,17 +110,20 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 class _Server:
-    """Hold a running `reactor run` and the threads that read its output."""
+    """Hold a running `reactor run`, which ends with this process, and the threads that read its output."""
 
-    def __init__(self, command: Sequence[str], on_loading: Callable[[str], object]) -> None:
+    def __init__(self, arguments: Sequence[str], on_loading: Callable[[str], object]) -> None:
+        reader, self._lifeline = os.pipe()
         self.process = subprocess.Popen(
-            command,
+            lifeline.command(reader, *arguments),
+            pass_fds=(reader,),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
         )
+        os.close(reader)
         assert self.process.stdout is not None, "it is a pipe"
         assert self.process.stderr is not None, "it is a pipe"
         self.url, self.load_s = "", 0.0
@@ -156,6 +161,7 @@ class _Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        os.close(self._lifeline)
         self._reader.join(STOP_S)
 
 
@@ -167,10 +173,10 @@ def _drain(lines: IO[str]) -> None:
 
 @contextlib.contextmanager
 def _served(subject: Subject, trace: Path, on_loading: Callable[[str], object]) -> Iterator[_Server]:
-    command = [sys.executable, "-m", "reactor_cli", "run", str(subject.project), "--host", "127.0.0.1", "--port", "0"]
-    command += ["--log-level", "warning", "--trace", str(trace)]
-    command += [f"--set={override}" for override in subject.overrides]
-    server = _Server(command, on_loading)
+    arguments = ["run", str(subject.project), "--host", "127.0.0.1", "--port", "0"]
+    arguments += ["--log-level", "warning", "--trace", str(trace)]
+    arguments += [f"--set={override}" for override in subject.overrides]
+    server = _Server(arguments, on_loading)
     try:
         server.wait_until_ready()
         yield server
