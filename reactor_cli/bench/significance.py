@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
 LEAST = 4
+# A difference counts if chance alone would produce one as large with a smaller probability.
+SIGNIFICANT = 0.01
 
 
 def p_value(first: Sequence[float], second: Sequence[float]) -> float:
@@ -31,3 +34,20 @@ def p_value(first: Sequence[float], second: Sequence[float]) -> float:
         return 1.0
     z = max(0.0, abs(u - n * m / 2) - 0.5) / math.sqrt(variance)
     return math.erfc(z / math.sqrt(2))
+
+
+def rounds_needed(n: int, m: int, rounds: int) -> int | None:
+    """Return how many rounds it takes until a difference can count, if `rounds` of them gave `n` and `m` values.
+
+    None if these are enough, or if a series is empty.
+    """
+    if not n or not m or _least_p(n, m) < SIGNIFICANT:
+        return None
+    return next(
+        more for more in itertools.count(rounds + 1) if _least_p(n * more // rounds, m * more // rounds) < SIGNIFICANT
+    )
+
+
+def _least_p(n: int, m: int) -> float:
+    """Return the value for two series of which each value of one is below each of the other."""
+    return p_value(range(n), range(n, n + m))

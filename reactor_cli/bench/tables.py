@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from reactor_cli.bench.figures import ModelCost
+from reactor_cli.bench.significance import SIGNIFICANT
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-# A difference counts if chance alone would produce one as large with a smaller probability.
-SIGNIFICANT = 0.01
 LEAST = 1e-3
 
 
@@ -77,11 +76,21 @@ def comparison(names: Sequence[str], first: ModelCost, second: ModelCost) -> Tab
     return made
 
 
-def describe_difference(names: Sequence[str], first: ModelCost, second: ModelCost, *, p: float) -> str:
-    """Return one sentence on whether the steps of two models differ; chance alone would do so with probability `p`."""
+def describe_difference(
+    names: Sequence[str], first: ModelCost, second: ModelCost, *, p: float, rounds: int | None = None
+) -> str:
+    """Return one sentence on whether the steps of two models differ; chance alone would do so with probability `p`.
+
+    `rounds` is the number of rounds that it takes if too few were measured to find any difference.
+    """
     before, after = first.step_p50_ms, second.step_p50_ms
     if not before or not after:
         return "there are no steps to compare"
+    if rounds is not None:
+        return (
+            f"too few steps to tell whether {names[0]} and {names[1]} differ: measure longer with --seconds, "
+            f"or {rounds} rounds with --rounds {rounds}"
+        )
     shown = f"p < {LEAST:g}" if p < LEAST else f"p = {p:.2g}"
     if p >= SIGNIFICANT:
         return f"the steps of {names[0]} and {names[1]} differ by no more than chance ({shown})"

@@ -94,7 +94,7 @@ def bench(
     context.ensure_object(console.Settings).verbose = verbose
     _check_options(overrides, compare, compare_git, seconds, plot)
     measuring = _Measuring(seconds, patience)
-    # The server has to end with this command, as it does after Ctrl-C.
+    # The folders of this command are removed, as they are after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with _subjects(project_directory(directory, path), tuple(overrides or ()), compare, compare_git) as subjects:
@@ -244,15 +244,15 @@ def _print_comparison(
 ) -> None:
     import json
 
-    from reactor_cli.bench.significance import p_value
+    from reactor_cli.bench.significance import p_value, rounds_needed
     from reactor_cli.bench.tables import comparison, describe_difference
 
     first, second = ([median for run in own for median in run.step_medians(GROUP_S)] for own in runs)
-    p = p_value(first, second)
+    p, rounds = p_value(first, second), rounds_needed(len(first), len(second), len(runs[0]))
     if as_json:
         both = [{"name": each.name, **figures.to_json()} for each, figures in zip(subjects, costs, strict=True)]
-        console.out(json.dumps({"compared": both, "p_value": p}, indent=2))
+        console.out(json.dumps({"compared": both, "p_value": p, "rounds_needed": rounds}, indent=2))
         return
     names = [console.printable(subject.name) for subject in subjects]
     console.out(comparison(names, *costs))
-    console.out(describe_difference(names, *costs, p=p))
+    console.out(describe_difference(names, *costs, p=p, rounds=rounds))

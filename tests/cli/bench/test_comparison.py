@@ -11,7 +11,7 @@ import pytest
 from reactor_cli import console
 from reactor_cli.bench.client import settable_fields
 from reactor_cli.bench.revision import checked_out
-from reactor_cli.bench.significance import p_value
+from reactor_cli.bench.significance import p_value, rounds_needed
 from reactor_cli.bench.tables import comparison, describe_difference, figures_table
 from reactor_runtime.errors import UsageError
 from tests.cli.bench.test_figures import GOOD
@@ -36,6 +36,32 @@ def test_the_chance_is_that_of_published_tables() -> None:
 
 def test_few_values_prove_nothing() -> None:
     assert p_value([1, 2, 3], [100, 200, 300, 400]) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rounds", "needed"),
+    [
+        (20, 20, 1, None),
+        (6, 6, 1, None),
+        (5, 5, 1, 2),
+        (2, 2, 1, 3),
+        (6, 6, 3, None),
+        (3, 3, 3, 6),
+        (1, 20, 1, 4),
+        (0, 20, 1, None),
+    ],
+)
+def test_so_many_rounds_are_needed_before_a_difference_can_count(
+    first: int, second: int, rounds: int, needed: int | None
+) -> None:
+    assert rounds_needed(first, second, rounds) == needed
+
+
+def test_too_few_rounds_are_no_evidence_that_nothing_differs() -> None:
+    sentence = describe_difference("ab", GOOD, GOOD, p=1.0, rounds=3)
+    assert sentence == (
+        "too few steps to tell whether a and b differ: measure longer with --seconds, or 3 rounds with --rounds 3"
+    )
 
 
 @pytest.mark.parametrize(
