@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reactor_cli.console import printable
@@ -17,15 +17,17 @@ TITLE_WIDTH = 10
 
 
 def outline_tables(outline: Mapping[str, Any]) -> Group:
-    """Return the outline that `schema.outline` returns as a table for each section."""
+    """Return the outline of `schema.outline`, and the first step if it has one, as a table for each section."""
     from rich.console import Group
 
     events, messages = outline["events"].items(), outline["messages"].items()
+    step = outline.get("step")
     return Group(
         _section("rate", [(_rate(outline), "")]),
         _section("tracks", [(_track(track), "") for track in outline["tracks"]]),
         _section("events", [(_call(name, each["parameters"]), each["description"]) for name, each in events]),
         _section("messages", [(_call(name, each["data"]), each["description"]) for name, each in messages]),
+        *([_section("step", [(line, "") for line in _step(step)])] if step else []),
     )
 
 
@@ -52,6 +54,18 @@ def _track(track: Mapping[str, Any]) -> str:
     return f"{track['name']}: {track['kind']} {track['direction']}{rate}"
 
 
+def _step(step: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for the time of the first step, and one for each track of its output."""
+    yield "time not measured" if step["seconds"] is None else f"{1e3 * step['seconds']:.3g} ms"
+    for track in step["tracks"]:
+        if track["kind"] == "video":
+            count = f"{track['frames']} frames of " if track["frames"] > 1 else ""
+            yield f"{track['name']}: {count}{track['width']}x{track['height']}, {track['dtype']}"
+        else:
+            channels = "mono" if track["channels"] == 1 else "stereo"
+            yield f"{track['name']}: {track['seconds']:.3g} s of sound, {channels}, {track['dtype']}"
+
+
 def _call(name: str, data: Mapping[str, Any]) -> str:
     """Return an event or a message in the form of a function: `set_speed(speed: number 0 to 5 = 1)`."""
     return f"{name}({', '.join(_parameter(key, schema) for key, schema in data['properties'].items())})"
@@ -68,6 +82,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return " | ".join(_short(value) for value in schema["enum"])
     if "anyOf" in schema:
         return " | ".join(_kind(option) for option in schema["anyOf"])
+    if "prefixItems" in schema:
+        return f"[{', '.join(_kind(part) or 'anything' for part in schema['prefixItems'])}]"
     if schema.get("type") == "array" and "items" in schema:
         return f"array of {_kind(schema['items']) or 'anything'}{_limits(schema)}"
     kind = schema.get("title") or schema.get("type", "")

@@ -11,14 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from reactor_runtime.client import EventError, Session, Track, connect
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.testing.rehearsal import PIECES, test_media
+from reactor_runtime.testing.rehearsal import PIECE_S, test_media
 
 CAMERA_FPS = 30
-SOUND_S = 0.1
 # Events come at random times, so that they come in all phases of a step.
 EVENT_S = (0.15, 0.45)
 SETTLE_S = 1.0
@@ -90,12 +87,10 @@ async def _receive(session: Session, on_first: Callable[[], object]) -> None:
 async def _publish(session: Session, track: Track) -> None:
     """Send test media to an input track at the rate of a camera or a microphone."""
     is_video = track.kind == "video"
-    media = test_media(track.kind, track.sample_rate)
-    pieces = media if is_video else np.split(media, PIECES, axis=1)
     due = time.monotonic()
-    for piece in itertools.cycle(pieces):
+    for piece in itertools.cycle(test_media(track.kind, track.sample_rate)):
         session.publish(track.name, piece)
-        due += 1 / CAMERA_FPS if is_video else SOUND_S
+        due += 1 / CAMERA_FPS if is_video else PIECE_S
         await asyncio.sleep(max(0.0, due - time.monotonic()))
 
 

@@ -75,7 +75,7 @@ def _outline(directory: Path, overrides: list[str], *, step: bool, end: End) -> 
         contract = schema.contract_of(
             checked.project, checked.module, checked.class_name, checked.page_settings.presets
         )
-    warnings: list[ReactorError] = []
+    made, warnings = None, list[ReactorError]()
     if step:
         import logging
 
@@ -87,10 +87,11 @@ def _outline(directory: Path, overrides: list[str], *, step: bool, end: End) -> 
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
         with elapsed_lines("loading and making a first step"):
-            warnings = rehearse(contract, values, checked.project, on_step_limit=end)
+            made, warnings = rehearse(contract, values, checked.project, on_step_limit=end)
     return {
         "class": checked.model,
         **schema.outline(checked.name_with(contract.declared_name), contract),
+        **({"step": made} if step else {}),
         "warnings": [to_json(each) for each in warnings],
     }
 

@@ -32,9 +32,11 @@ _BLACK_HINT = (
 SLOW_HINT = (
     "if only the first step is slow, as with torch.compile, set warmup = 1 on the class; else make fewer frames a step"
 )
+SLOW_AFTER_WARM_UP_HINT = "the warm-up has not made it faster: make fewer frames a step, or smaller ones"
+SLOW_HINTS = (SLOW_HINT, SLOW_AFTER_WARM_UP_HINT)
 
 
-def output_warnings(bundles: Bundles, step_s: float | None) -> list[tuple[str, str]]:
+def output_warnings(bundles: Bundles, step_s: float | None, *, warmed_up: bool = False) -> list[tuple[str, str]]:
     """Return pairs of message and hint for output that is probably a mistake; `step_s` is None if not measured."""
     found = []
     for track in bundles[0] if bundles else ():
@@ -43,8 +45,26 @@ def output_warnings(bundles: Bundles, step_s: float | None) -> list[tuple[str, s
             found.append((f"{track.name} is black in the first step: every value {level}", _BLACK_HINT))
     if step_s is not None and step_s > SLOW_S:
         late = f"the first step took {step_s:.1f} s, and an event waits for the end of a step"
-        found.append((late, SLOW_HINT))
+        found.append((late, SLOW_AFTER_WARM_UP_HINT if warmed_up else SLOW_HINT))
     return found
+
+
+def step_facts(bundles: Bundles, step_s: float | None) -> dict[str, Any]:
+    """Describe the time and the output of a step in JSON values."""
+    pieces: dict[TrackSpec, list[NDArray[Any]]] = {}
+    for bundle in bundles:
+        for track, array in bundle.items():
+            pieces.setdefault(track, []).append(array)
+    return {"seconds": step_s, "tracks": [_track_facts(track, arrays) for track, arrays in pieces.items()]}
+
+
+def _track_facts(track: TrackSpec, arrays: Sequence[NDArray[Any]]) -> dict[str, Any]:
+    facts = {"name": track.name, "kind": track.kind, "dtype": str(arrays[0].dtype)}
+    if track.kind == "video":
+        height, width, _ = arrays[0].shape
+        return {**facts, "frames": len(arrays), "width": width, "height": height}
+    samples = sum(array.shape[1] for array in arrays)
+    return {**facts, "channels": len(arrays[0]), "seconds": samples / (track.sample_rate or 1)}
 
 
 class FirstStep:
@@ -58,12 +78,15 @@ class FirstStep:
         self._report = report
         self._seconds = seconds
         self._began: float | None = None
+        self._warmed_up = False
         self.checked = False
+        # The facts of the step that was checked last.
+        self.facts: dict[str, Any] | None = None
 
     @contextlib.contextmanager
     def unchecked(self) -> Iterator[None]:
         """Check nothing in the block: its steps are those of the warm-up."""
-        self.checked = True
+        self.checked = self._warmed_up = True
         try:
             yield
         finally:
@@ -87,7 +110,8 @@ class FirstStep:
         self.checked = True
         if self._seconds is not None and self._began is not None:
             step_s = self._seconds() - self._began
-        found = output_warnings(bundles, step_s)
+        self.facts = step_facts(bundles, step_s)
+        found = output_warnings(bundles, step_s, warmed_up=self._warmed_up)
         where = self._place(frame) if found else None
         for message, hint in found:
             self._report(ReactorError(message, hint=hint, where=where))

@@ -90,7 +90,7 @@ class Host:
         self._sink = sink = SwitchableSink(LoggedSink(sink, self._log.on_message) if logs else sink)
         self._model = model
         self._failed = failed
-        first_step = FirstStep(contract, self._warn, seconds)
+        self.first_step = FirstStep(contract, self._warn, seconds)
         self.inputs = Inputs(
             model,
             contract,
@@ -101,7 +101,9 @@ class Host:
             on_read=self._log.on_read,
             make_buffer=make_buffer,
         )
-        self._emitter = Emitter(contract, self._clock, sink, first_step, frames_in=lambda: self.inputs.frame_counts)
+        self._emitter = Emitter(
+            contract, self._clock, sink, self.first_step, frames_in=lambda: self.inputs.frame_counts
+        )
         self.hold_steps = self._emitter.hold
         self._state = SessionState(model, contract.state, sink.send)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -232,7 +234,7 @@ class Host:
         inputs = StandInInputs(self.contract, self.inputs, self._clock)
         patience = self._clock.call_at(self._clock.now() + PATIENCE_S, warm_up.log_waiting)
         inputs.start()
-        with self._sink.diverted(warm_up), self._emitter.first_step.unchecked():
+        with self._sink.diverted(warm_up), self.first_step.unchecked():
             raised = await self._run_session(session)
             # The last credits are on their way.
             await asyncio.sleep(0)
@@ -312,7 +314,7 @@ class Host:
             seed_generators(session.log.seed)
             session.log.on_begin()
         self._end_watch.on_start(session.id)
-        self._emitter.first_step.start_timer()
+        self.first_step.start_timer()
         ended_by = None
         try:
             await self._driver.serve_session(session, dispatcher, self.runtime.connected)

@@ -18,7 +18,7 @@ from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.clips.reading import read_frames
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.dispatch import CheckedEvent
-from reactor_runtime.engine.first_step import SLOW_HINT
+from reactor_runtime.engine.first_step import SLOW_HINTS
 from reactor_runtime.errors import Location, ReactorError
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused
 from reactor_runtime.rendering.script import Script, ScriptedEvent, ScriptedMedia, When
@@ -196,7 +196,7 @@ class Renderer(Studio[Model]):
     def _take_warnings(self) -> list[ReactorError]:
         recorder = self._recorder
         # A slow step is no problem here: there is no client.
-        warnings = [warning for warning in recorder.warnings if warning.hint != SLOW_HINT]
+        warnings = [warning for warning in recorder.warnings if warning.hint not in SLOW_HINTS]
         recorder.warnings.clear()
         for ticket, answer in recorder.answers.items():
             if isinstance(answer, EventRefused) and isinstance(ticket, int):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.tracks.backlog import CAPACITY
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.liveness import is_in_debugger
 from reactor_runtime.errors import ModelFailed, ReactorError, author_trail
@@ -23,8 +24,11 @@ from reactor_runtime.testing.studio import Studio
 PATIENCE_S = 10.0
 STEP_LIMIT_S = 60.0
 HEIGHT, WIDTH = 480, 640
-# So many images, and tenths of a second of sound, are sent at once, because a model may read several.
-PIECES = 32
+# A model may read several at once: so many images are sent, and as much sound as an input buffer holds.
+IMAGES = 32
+SOUND_PIECES = CAPACITY
+# The length of a piece of sound, as the clients send it.
+PIECE_S = 0.020
 
 
 def rehearse(
@@ -34,8 +38,8 @@ def rehearse(
     *,
     on_step_limit: Callable[[ReactorError], object],
     step_limit_s: float = STEP_LIMIT_S,
-) -> list[ReactorError]:
-    """Load a model and make its first step; return warnings about its output.
+) -> tuple[dict[str, Any] | None, list[ReactorError]]:
+    """Load a model and make its first step; return the step's facts, None if it made no frame, and warnings.
 
     Raises LoadError or ModelFailed, at the author's line, if the model or its output fails. `on_step_limit` is called,
     on another thread, with the ModelFailed of a step that takes longer than `step_limit_s`; nothing here can end such a
@@ -49,14 +53,15 @@ def rehearse(
         raise
     except BaseException as error:
         raise load_failure(error, contract, project) from error
-    exceeded = threading.get_ident(), step_limit_s, project
+    exceeded = threading.get_ident(), step_limit_s, project, bool(studio.model.warmup)
     with _time_limit(step_limit_s, lambda: on_step_limit(_step_limit_error(*exceeded))), studio:
         contract.style.check_loaded(studio.model)
         try:
             studio.connect()
             for track in contract.tracks:
                 if track.direction == "in":
-                    studio.push_media(track.name, test_media(track.kind, track.sample_rate))
+                    for piece in test_media(track.kind, track.sample_rate):
+                        studio.push_media(track.name, piece)
             return studio.make_first_frame(PATIENCE_S)
         except BaseException as error:
             raise session_failure(error, project) from error
@@ -84,7 +89,7 @@ def _time_limit(seconds: float, on_exceeded: Callable[[], object]) -> Iterator[N
             over.set()
 
 
-def _step_limit_error(thread: int, limit_s: float, project: Path) -> ModelFailed:
+def _step_limit_error(thread: int, limit_s: float, project: Path, warmed_up: bool) -> ModelFailed:
     """Return the error for a step that takes too long, at the author's line in `thread`, else in another thread."""
     stacks = sys._current_frames()
     frames = [stacks.pop(thread), *stacks.values()]
@@ -92,20 +97,23 @@ def _step_limit_error(thread: int, limit_s: float, project: Path) -> ModelFailed
     trail = next((each for each in trails if each), ())
     return ModelFailed(
         f"the first step has not ended after {limit_s:g} s",
-        hint="load weights in load(), which has no limit, and set warmup = 1 on the class if the first step compiles",
+        hint="load weights in load(), which has no limit"
+        + ("" if warmed_up else ", and set warmup = 1 on the class if the first step compiles"),
         where=trail[-1] if trail else None,
         trail=trail,
     )
 
 
-def test_media(kind: str, sample_rate: int | None) -> NDArray[Any]:
-    """Return test media for an input track: images of a gradient, or a tone of 440 Hz."""
+def test_media(kind: str, sample_rate: int | None) -> list[NDArray[Any]]:
+    """Return test media for an input track: images of a gradient, or pieces of a tone of 440 Hz."""
     if kind == "video":
         image = np.empty((HEIGHT, WIDTH, 3), np.uint8)
         image[..., 0] = np.linspace(0, 255, WIDTH, dtype=np.uint8)
         image[..., 1] = np.linspace(0, 255, HEIGHT, dtype=np.uint8)[:, None]
         image[..., 2] = 128
-        return np.broadcast_to(image, (PIECES, *image.shape))
+        return [image] * IMAGES
     rate = sample_rate or 1
-    times = np.arange(rate * PIECES // 10) / rate
-    return (8192 * np.sin(2 * np.pi * 440 * times)).astype(np.int16)[np.newaxis]
+    samples = max(1, round(rate * PIECE_S))
+    times = np.arange(samples * SOUND_PIECES) / rate
+    tone = (8192 * np.sin(2 * np.pi * 440 * times)).astype(np.int16)
+    return [piece[np.newaxis] for piece in np.split(tone, SOUND_PIECES)]

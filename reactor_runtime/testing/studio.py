@@ -256,8 +256,8 @@ class Studio(Generic[M]):
         finally:
             self._host.hold_steps(True)
 
-    def make_first_frame(self, patience_s: float) -> list[ReactorError]:
-        """Pass time until the first frame is made, at most `patience_s`; return the warnings about it."""
+    def make_first_frame(self, patience_s: float) -> tuple[dict[str, Any] | None, list[ReactorError]]:
+        """Pass time until the first frame is made, at most `patience_s`; return facts of the step, and warnings."""
         self._need_session()
         recorder = self._recorder
         self._host.hold_steps(False)
@@ -266,7 +266,9 @@ class Studio(Generic[M]):
         finally:
             self._host.hold_steps(True)
         self._wait.raise_failure()
-        return list(recorder.warnings) if done else [ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT)]
+        if not done:
+            return None, [ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT)]
+        return self._host.first_step.facts, list(recorder.warnings)
 
     def _on_loaded(self, model: M) -> None:
         """Prepare a model that a reload has loaded again."""

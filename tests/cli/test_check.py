@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Outcome, environment, new_reactor, reactor
+from tests.processes import descendants, gone
 from tests.timeouts import TIMEOUT_S
 
 GOOD = """\
@@ -64,6 +65,8 @@ def source(old: str, new: str) -> dict[str, str | None]:
 
 
 STATE = 'brightness: float = InputField(default=1.0, ge=0.0, le=2.0, description="Brightness multiplier")'
+INFERENCE = "    def inference(self):\n        yield None\n"
+MISSPELT = INFERENCE.replace("inference", "inferense")
 TWIN = "class progress(ModelMessage):\n    pass\n\n"
 HOOKS = "".join(f"    @connected\n    def {name}(self): ...\n\n" for name in "ab")
 ORDER = "import dataclasses\n\n@dataclasses.dataclass\nclass Said(ModelMessage):\n    a: int = 1\n    b: int\n\n"
@@ -91,7 +94,9 @@ FAULTS = [
     Broken("type of a field", source(STATE, "brightness: complex = 1j")),
     Broken("field without default", source(STATE, "brightness: float")),
     Broken("no state", source("    state: MyState\n", "")),
-    Broken("no inference", source("    def inference(self):\n        yield None\n", "")),
+    Broken("no inference", source(INFERENCE, "")),
+    Broken("inference misspelt, with load()", source(INFERENCE, f"    def load(self, config): ...\n\n{MISSPELT}")),
+    Broken("return for yield", source("yield None", "return MyOutput(main_video=None)")),
     Broken("event without annotation", source("def reset(self)", "def reset(self, hard)")),
     Broken("event name", source('name="reset"', 'name="reactor.reset"')),
     Broken("two messages of one name", source("class MyState", f"{TWIN}class MyState")),
@@ -227,12 +232,17 @@ def test_a_black_first_step_is_a_warning_with_its_line(project: Path) -> None:
     frames = "import numpy as np\n        yield np.zeros((4, 6, 3), np.uint8)"
     write(project, source("yield None", frames))
     outcome = reactor("check", "--step", cwd=project)
-    assert (outcome.code, outcome.out) == (0, SUMMARY)
+    assert outcome.code == 0
+    assert re.fullmatch(
+        re.escape(SUMMARY) + r"  step      [\d.]+ ms\n            main_video: 6x4, uint8\n", outcome.out
+    )
     assert outcome.err.startswith(
         "warning: main_video is black in the first step: every value is 0\n  --> pipeline.py:"
     )
     assert "yield np.zeros((4, 6, 3), np.uint8)" in outcome.err
-    (warning,) = json.loads(reactor("check", "--step", "--json", cwd=project).out)["warnings"]
+    result = json.loads(reactor("check", "--step", "--json", cwd=project).out)
+    assert [track["name"] for track in result["step"]["tracks"]] == ["main_video"]
+    (warning,) = result["warnings"]
     assert warning["where"]["line"] == 1 + (project / "pipeline.py").read_text().splitlines().index(
         "        yield np.zeros((4, 6, 3), np.uint8)"
     )
@@ -249,6 +259,20 @@ def test_the_time_that_a_first_step_takes_is_shown(project: Path) -> None:
         (project / "go").touch()
         process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == 0
+
+
+@pytest.mark.process
+def test_an_import_ends_with_a_killed_command(project: Path) -> None:
+    write(project, source("class MyOutput", "import time\nprint('importing')\ntime.sleep(1e6)\nclass MyOutput"))
+    command = [sys.executable, "-m", "reactor_cli", "check"]
+    with subprocess.Popen(command, cwd=project, env=environment(), stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"importing\n"
+        others = descendants(process.pid)
+        process.kill()
+    assert others
+    for pid in others:
+        gone(pid)
 
 
 def test_a_failing_first_step_is_reported_once(project: Path) -> None:

@@ -56,6 +56,20 @@ def test_tracks_have_kind_direction_and_rate(lines: Lines) -> None:
     ]
 
 
+def test_a_first_step_has_its_time_and_the_size_of_its_output(lines: Lines) -> None:
+    tracks = [
+        {"name": "main_video", "kind": "video", "frames": 1, "width": 640, "height": 360, "dtype": "uint8"},
+        {"name": "second", "kind": "video", "frames": 12, "width": 64, "height": 36, "dtype": "uint8"},
+        {"name": "sound", "kind": "audio", "seconds": 0.04, "channels": 1, "dtype": "int16"},
+    ]
+    assert lines(step={"seconds": 0.0416, "tracks": tracks})[-4:] == [
+        "  step      41.6 ms",
+        "            main_video: 640x360, uint8",
+        "            second: 12 frames of 64x36, uint8",
+        "            sound: 0.04 s of sound, mono, int16",
+    ]
+
+
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
@@ -66,6 +80,10 @@ def test_tracks_have_kind_direction_and_rate(lines: Lines) -> None:
         ({"enum": ["a", 3, None], "default": "a"}, 'x: "a" | 3 | null = "a"'),
         ({"anyOf": [{"type": "string", "maxLength": 3}, {"type": "null"}]}, "x: string of at most 3 characters | null"),
         ({"type": "array", "items": {"type": "integer"}, "maxItems": 2}, "x: array of integer of at most 2"),
+        (
+            {"type": "array", "prefixItems": [{"type": "number", "minimum": 0}, {}], "minItems": 2, "maxItems": 2},
+            "x: [number >= 0, anything]",
+        ),
         ({"type": "object", "title": "Point", "properties": {}}, "x: Point"),
         ({"type": "string", "default": "a" * 90}, "x: string = …"),
         ({}, "x"),

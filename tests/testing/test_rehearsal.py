@@ -11,12 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reactor_runtime import Audio, Input, InputState, Output, ReactorModel, ReactorPipeline, Video, VideoModel, get_ctx
+from reactor_runtime import (
+    Audio,
+    Input,
+    InputState,
+    Output,
+    ReactorModel,
+    ReactorPipeline,
+    ReadMode,
+    Video,
+    VideoModel,
+    get_ctx,
+)
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
 from reactor_runtime.testing import PipelineExecutor
-from reactor_runtime.testing.rehearsal import rehearse
+from reactor_runtime.testing.rehearsal import PATIENCE_S, rehearse
 
 HERE = Path(__file__).parent
 
@@ -120,11 +131,41 @@ class Echo(Pipeline):
             yield Picture(main_video=images[-1])
 
 
+class Duet(Output):
+    sound: Audio
+
+
+class Microphone(Input):
+    microphone: Audio
+
+
+class Listens(Pipeline):
+    """Read as docs/sound.md teaches: two pieces of 20 ms a step of 40 ms."""
+
+    output: Duet  # type: ignore[assignment]
+    input: Microphone
+    fps = 25
+
+    async def inference(self) -> Any:
+        while True:
+            pieces = await self.input.microphone.read(n=2, mode=ReadMode.FIFO)
+            yield Duet(sound=np.concatenate(pieces, axis=1))
+
+
+class Batched(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        yield Picture(main_video=np.stack([gray()] * 12))
+
+
 def rehearsed(model: type[Model]) -> list[ReactorError]:
+    return facts_and_warnings(model)[1]
+
+
+def facts_and_warnings(model: type[Model]) -> tuple[dict[str, Any] | None, list[ReactorError]]:
     return rehearse(Contract.of(model), {"weights": "none"}, HERE, on_step_limit=lambda error: pytest.fail(str(error)))
 
 
-@pytest.mark.parametrize("model", [Good, Echo])
+@pytest.mark.parametrize("model", [Good, Echo, Listens])
 def test_a_good_model_has_no_warnings(model: type[Model]) -> None:
     assert rehearsed(model) == []
 
@@ -190,6 +231,39 @@ def test_a_step_over_the_limit_is_an_error_at_the_line_where_it_is() -> None:
 def test_a_model_that_waits_for_an_event_gets_a_warning() -> None:
     (warning,) = rehearsed(Waits)
     assert warning.message == "the model made no frame in 10 s of its time"
+
+
+def test_a_slow_step_after_a_warm_up_gets_no_advice_to_warm_up() -> None:
+    class Slow(Pipeline):
+        warmup = 2
+
+        def inference(self) -> Iterator[Any]:
+            time.sleep(1.1)  # what the test is about
+            yield Picture(main_video=gray())
+
+    (warning,) = rehearsed(Slow)
+    assert warning.message.startswith("the first step took 1")
+    assert "warmup" not in warning.hint
+
+
+@pytest.mark.parametrize(
+    ("model", "track"),
+    [
+        (Good, {"name": "main_video", "kind": "video", "dtype": "uint8", "frames": 1, "width": 6, "height": 4}),
+        (Batched, {"name": "main_video", "kind": "video", "dtype": "uint8", "frames": 12, "width": 6, "height": 4}),
+        (Listens, {"name": "sound", "kind": "audio", "dtype": "int16", "channels": 1, "seconds": 0.04}),
+    ],
+)
+def test_the_facts_of_a_first_step_are_its_time_and_its_output(model: type[Model], track: dict[str, Any]) -> None:
+    facts, _ = facts_and_warnings(model)
+    assert facts is not None
+    assert facts["tracks"] == [track]
+    assert 0 < facts["seconds"] < PATIENCE_S
+
+
+def test_a_model_without_a_frame_has_no_facts() -> None:
+    facts, _ = facts_and_warnings(Waits)
+    assert facts is None
 
 
 def test_the_offline_drivers_list_warnings_about_output() -> None:
