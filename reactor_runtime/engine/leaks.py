@@ -1,15 +1,18 @@
-"""The leak guard: compares threads, tasks, descriptors and memory after each session; reports what keeps growing."""
+"""The leak guard: compares what the process uses after each session; reports what keeps growing."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import thread as pools
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType, FunctionType
 from typing import Any
 
@@ -18,8 +21,9 @@ from reactor_runtime.errors import Location, ReactorError, is_ours
 
 # So many sessions in a row.
 SESSIONS = 3
-# Memory grows by less without a leak: caches, and memory that is touched for the first time.
-LEAST_BYTES = 16 << 20
+# Memory grows by less than three such steps without a leak: caches, and memory that is touched for the first time.
+STEP_BYTES = 16 << 20
+STEPS = 3
 _STARTED_AT = "_reactor_started_at"
 _OURS = ("reactor-", "asyncio_")
 # Start threads for the author's code, with `asyncio.to_thread` or a pool.
@@ -28,7 +32,7 @@ _STARTERS = (threading.__file__, pools.__file__, os.path.join(os.path.dirname(as
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Hold what a process uses: threads, tasks and descriptors by identity, memory in bytes by its kind."""
+    """Hold what a process uses: threads, tasks, descriptors and processes by identity, bytes of memory by its kind."""
 
     things: Mapping[str, Mapping[object, object]]
     bytes: Mapping[str, int]
@@ -43,16 +47,16 @@ class Leak:
 
 
 @dataclass(slots=True)
-class _Growth:
-    """Count in how many measurements in a row a value was above its maximum so far by `least`."""
+class _Count:
+    """Count in how many sessions in a row a number was above its maximum so far."""
 
     most: int
     in_a_row: int = 0
     reported: bool = False
 
-    def add(self, value: int, least: int) -> bool:
-        """Return True once, when the value has grown in three sessions in a row."""
-        self.in_a_row = self.in_a_row + 1 if value >= self.most + least else 0
+    def add(self, value: int) -> bool:
+        """Return True once, when the number has grown in three sessions in a row."""
+        self.in_a_row = self.in_a_row + 1 if value > self.most else 0
         self.most = max(self.most, value)
         if self.reported or self.in_a_row < SESSIONS:
             return False
@@ -60,49 +64,81 @@ class _Growth:
         return True
 
 
+class _Floor:
+    """Count in how many steps the least memory of the last three sessions has grown, however slowly.
+
+    Memory that one session needs and frees is not counted, nor is a single growth, however large.
+    """
+
+    def __init__(self, value: int) -> None:
+        self._mark = value
+        self._last: deque[int] = deque(maxlen=SESSIONS)
+        self._steps = 0
+        self._began = value
+        self.sessions = 0
+
+    def add(self, value: int) -> bool:
+        """Return True once, after the third step."""
+        self._last.append(value)
+        self.sessions += 1
+        floor = min(self._last)
+        if len(self._last) < SESSIONS or floor < self._mark + STEP_BYTES:
+            return False
+        self._mark = floor
+        self._steps += 1
+        return self._steps == STEPS
+
+    @property
+    def grown(self) -> int:
+        """Return how much more memory is in use than before the first session."""
+        return self._last[-1] - self._began
+
+
 class LeakGuard:
     """Compare the use of resources after each session with that before the first; belongs to the model's loop."""
 
     def __init__(self, read: Callable[[], Usage]) -> None:
         self._read = read
-        self._growths: dict[str, _Growth] = {}
+        self._counts: dict[str, _Count] = {}
+        self._floors: dict[str, _Floor] = {}
         self._last: Usage | None = None
 
     def begin(self) -> None:
         """Measure before the first session; do nothing before the others."""
         if self._last is None:
             self._last = self._read()
-            for kind, value in _counts(self._last).items():
-                self._growths[kind] = _Growth(value)
+            self._counts = {kind: _Count(len(things)) for kind, things in self._last.things.items()}
+            self._floors = {kind: _Floor(value) for kind, value in self._last.bytes.items()}
 
     def compare(self) -> list[Leak]:
-        """Measure after a session; return each kind that has grown in three sessions in a row, once."""
+        """Measure after a session; return each kind that keeps growing, once."""
         assert self._last is not None, "begin() comes first"
         before, now = self._last, self._read()
         self._last = now
         leaks = []
-        for kind, value in _counts(now).items():
-            growth = self._growths.setdefault(kind, _Growth(value))
-            if growth.add(value, LEAST_BYTES if kind in now.bytes else 1):
-                leaks.append(Leak(kind, _describe(kind, value, before, now)))
+        for kind, things in now.things.items():
+            if self._counts[kind].add(len(things)):
+                leaks.append(Leak(kind, _describe(kind, before.things[kind], things)))
+        for kind, value in now.bytes.items():
+            floor = self._floors.setdefault(kind, _Floor(value))
+            if floor.add(value):
+                leaks.append(Leak(kind, _describe_memory(kind, value, floor)))
         return leaks
 
 
-def _counts(usage: Usage) -> dict[str, int]:
-    return {**{kind: len(things) for kind, things in usage.things.items()}, **usage.bytes}
-
-
-def _describe(kind: str, value: int, before: Usage, now: Usage) -> ReactorError:
-    if kind in now.bytes:
-        return ReactorError(
-            f"each of the last {SESSIONS} sessions left more {kind} in use: {value / 1e6:.0f} MB now",
-            hint="look for what a session appends to self or to a module, and keep it in self.state instead",
-        )
-    things = now.things[kind]
-    left = next((thing for identity, thing in things.items() if identity not in before.things[kind]), None)
+def _describe(kind: str, before: Mapping[object, object], things: Mapping[object, object]) -> ReactorError:
+    left = next((thing for identity, thing in things.items() if identity not in before), None)
     what, where, hint = _DESCRIPTIONS[kind](left)
-    message = f"each of the last {SESSIONS} sessions left {what} behind; there are {value} {kind} now"
+    message = f"each of the last {SESSIONS} sessions left {what} behind; there are {len(things)} {kind} now"
     return ReactorError(message, hint=hint, where=where)
+
+
+def _describe_memory(kind: str, value: int, floor: _Floor) -> ReactorError:
+    grown = f"{floor.grown / 1e6:.0f} MB in {floor.sessions} sessions"
+    return ReactorError(
+        f"{kind} grows from session to session: by {grown}, to {value / 1e6:.0f} MB now",
+        hint="look for what a session appends to self or to a module, and keep it in self.state instead",
+    )
 
 
 def _describe_thread(thread: Any) -> tuple[str, Location | None, str]:
@@ -119,10 +155,24 @@ def _describe_task(task: Any) -> tuple[str, Location | None, str]:
     hint = "cancel it in @disconnected"
     if task is None:
         return "a task", None, hint
-    frame = getattr(task.get_coro(), "cr_frame", None)
-    where = None if frame is None else line_of(frame)
-    place = f" which waits in {_short(where)}" if where else ""
+    waits_at = _waits_at(task.get_coro())
+    where = waits_at or (task.started_at if isinstance(task, _Task) else None)
+    place = f" which waits in {_short(waits_at)}" if waits_at else f" started in {_short(where)}" if where else ""
     return f'the task "{getattr(task.get_coro(), "__qualname__", task.get_name())}"{place}', where, hint
+
+
+def _waits_at(coroutine: Any) -> Location | None:
+    """Return the innermost line of the author that waits in a coroutine and those that it awaits."""
+    found = None
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        if _is_authors(frame):
+            found = line_of(frame)
+        coroutine = coroutine.cr_await
+    return found
+
+
+def _describe_process(process: Any) -> tuple[str, Location | None, str]:
+    return f"the process {process or ''}".rstrip(), None, "end it in @disconnected and wait for it, or use `with`"
 
 
 def _describe_descriptor(target: Any) -> tuple[str, Location | None, str]:
@@ -133,6 +183,7 @@ _DESCRIPTIONS: Mapping[str, Callable[[Any], tuple[str, Location | None, str]]] =
     "threads": _describe_thread,
     "tasks": _describe_task,
     "descriptors": _describe_descriptor,
+    "processes": _describe_process,
 }
 
 
@@ -154,6 +205,7 @@ def read_usage(ours: Collection[int] = ()) -> Usage:
             "threads": _threads(),
             "tasks": {id(task): task for task in asyncio.all_tasks()},
             "descriptors": _descriptors(ours),
+            "processes": read_processes(),
         },
         {**_resident(), **_on_gpu()},
     )
@@ -190,6 +242,28 @@ def _descriptors(ours: Collection[int]) -> dict[object, object]:
                     os.readlink(f"{folder}/{name}") if sys.platform == "linux" else os.fstat(int(name)).st_mode
                 )
     return found
+
+
+def read_processes() -> dict[object, object]:
+    """Return the numbers of the child processes with their command lines; nothing where the system does not list them.
+
+    A process that has ended, and for which nobody has waited, is one of them.
+    """
+    found: dict[object, object] = {}
+    for listing in glob.glob("/proc/self/task/*/children"):
+        with contextlib.suppress(OSError):
+            for pid in Path(listing).read_text().split():
+                with contextlib.suppress(OSError):
+                    found[pid] = _describe_child(Path("/proc") / pid)
+    return found
+
+
+def _describe_child(process: Path) -> str:
+    arguments = process.joinpath("cmdline").read_text(errors="replace").rstrip("\0").replace("\0", " ")
+    # The name stands in parentheses, and the state after it.
+    name, _, rest = process.joinpath("stat").read_text(errors="replace").partition("(")[2].rpartition(")")
+    ended = ", which has ended" if rest.split()[0] == "Z" else ""
+    return f"{process.name} ({arguments[:80] or name}){ended}"
 
 
 def _resident() -> dict[str, int]:
@@ -229,11 +303,27 @@ def thread_starts_recorded() -> Iterator[None]:
         threading.Thread.start = start  # type: ignore[method-assign]
 
 
+class _Task(asyncio.Task[Any]):
+    """Keep the author's line that starts the task: one that waits in asyncio alone shows no other."""
+
+    def __init__(self, coroutine: Any, **options: Any) -> None:
+        super().__init__(coroutine, **options)
+        self.started_at = _author_line(sys._getframe(1))
+
+
+def record_task_starts(loop: asyncio.AbstractEventLoop) -> None:
+    """Store on each task of a loop the author's line that starts it."""
+    loop.set_task_factory(lambda loop, coroutine, **options: _Task(coroutine, loop=loop, **options))
+
+
 def _author_line(frame: FrameType | None) -> Location | None:
-    """Return the innermost line that is neither ours nor of the standard library's threads."""
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not is_ours(file) and not file.startswith(_STARTERS):
-            return line_of(frame)
+    """Return the innermost line of the author in a stack."""
+    while frame is not None and not _is_authors(frame):
         frame = frame.f_back
-    return None
+    return None if frame is None else line_of(frame)
+
+
+def _is_authors(frame: FrameType) -> bool:
+    """Return whether a frame is neither ours nor of the standard library's threads and tasks."""
+    file = frame.f_code.co_filename
+    return not is_ours(file) and not file.startswith(_STARTERS)

@@ -24,7 +24,7 @@ from reactor_runtime.clock import SystemClock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.ipc_reader import IpcReader
-from reactor_runtime.engine.leaks import LeakGuard, read_usage, thread_starts_recorded
+from reactor_runtime.engine.leaks import LeakGuard, read_usage, record_task_starts, thread_starts_recorded
 from reactor_runtime.engine.output.sink import IpcSink
 from reactor_runtime.engine.progress import Progress, watch_output
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
@@ -58,6 +58,7 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
         return _report(channel, error)
 
     async def serve() -> int:
+        record_task_starts(asyncio.get_running_loop())
         try:
             await host.warm_up(lambda step, steps: channel.send(_warming_up(step, steps)))
         except errors.LoadError as error:

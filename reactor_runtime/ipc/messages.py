@@ -209,11 +209,15 @@ class Ended:
     error: dict[str, Any] | None
 
 
+# The kinds of resources that the engine watches.
+LEAK_KINDS = ("threads", "tasks", "descriptors", "processes", "memory", "GPU memory")
+
+
 @dataclass(frozen=True, slots=True)
 class ModelWarning:
-    """engine → server: the first step's output is probably not meant, or a resource grows, whose kind is `leak`.
+    """engine → server: the first step's output is probably not meant, or a resource grows.
 
-    `error` is in the form of `errors.to_json`.
+    `error` is in the form of `errors.to_json`, `leak` is the kind of the resource, one of `LEAK_KINDS`.
     """
 
     session: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,10 +22,19 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.engine.author import call_load, config_of, make_model
 from reactor_runtime.engine.host import Host
-from reactor_runtime.engine.leaks import LEAST_BYTES, LeakGuard, Usage, read_usage, thread_starts_recorded
+from reactor_runtime.engine.leaks import (
+    STEP_BYTES,
+    LeakGuard,
+    Usage,
+    read_processes,
+    read_usage,
+    record_task_starts,
+    thread_starts_recorded,
+)
 from reactor_runtime.engine.output.sink import OutgoingBundle
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.ipc.messages import (
+    LEAK_KINDS,
     Credit,
     Ended,
     ModelWarning,
@@ -38,6 +49,7 @@ from tests.template_projects import NAMES, own_modules, template_project
 from tests.timeouts import TIMEOUT_S
 
 MB = 1 << 20
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists the children of a process")
 
 
 def guard(values: list[Usage]) -> LeakGuard:
@@ -68,13 +80,31 @@ def test_a_count_is_reported_once_when_it_has_grown_three_times_in_a_row(counts:
     assert [leak.kind for leak in found] == ["threads"] * reports
 
 
-def test_memory_has_to_grow_by_more_than_a_cache_does() -> None:
-    for step, reports in ((LEAST_BYTES, 1), (LEAST_BYTES - 1, 0)):
-        leaks = guard([used(memory=100 * MB + number * step) for number in range(6)])
-        leaks.begin()
-        found = [leak for _ in range(5) for leak in leaks.compare()]
-        assert [leak.kind for leak in found] == ["memory"] * reports
-        assert all("left more memory in use: 1" in leak.warning.message for leak in found)
+@pytest.mark.parametrize(
+    ("grown_mb", "reports"),
+    [
+        (range(0, 64, 1), 1),
+        (range(0, 400, 20), 1),
+        (range(0, 47, 1), 0),
+        ([0, *[400] * 20], 0),
+        ([0, 1, *[500, 1, 1] * 20], 0),
+        ([0, 20, 40, *[40] * 20], 0),
+        ([0, *[each + 300 * (each % 2) for each in range(70)]], 1),
+    ],
+    ids=["1 MB a session", "20 MB a session", "too little", "once", "peaks", "a cache that fills", "below peaks"],
+)
+def test_memory_that_keeps_growing_is_reported_however_slowly(grown_mb: list[int], reports: int) -> None:
+    leaks = guard([used(memory=(100 + grown) * MB) for grown in grown_mb])
+    leaks.begin()
+    found = [leak for _ in grown_mb[1:] for leak in leaks.compare()]
+    assert [leak.kind for leak in found] == ["memory"] * reports
+
+
+def test_the_report_of_memory_has_its_growth() -> None:
+    leaks = guard([used(memory=100_000_000 + number * STEP_BYTES) for number in range(6)])
+    leaks.begin()
+    (leak,) = [leak for _ in range(5) for leak in leaks.compare()]
+    assert leak.warning.message == "memory grows from session to session: by 84 MB in 5 sessions, to 184 MB now"
 
 
 class Picture(Output):
@@ -128,6 +158,30 @@ class LeaksTasks(Leaking):
         await asyncio.sleep(3600)  # the line
 
 
+class LeaksInnerTasks(Leaking):
+    def leak(self) -> None:
+        super().leak()
+        self.kept.append(asyncio.create_task(self.poll()))
+
+    async def poll(self) -> None:
+        await self.inner()
+
+    async def inner(self) -> None:
+        await asyncio.Event().wait()  # the line
+
+
+class LeaksTasksOfAsyncio(Leaking):
+    def leak(self) -> None:
+        super().leak()
+        self.kept.append(asyncio.create_task(asyncio.sleep(3600)))  # the line
+
+
+class LeaksProcesses(Leaking):
+    def leak(self) -> None:
+        super().leak()
+        self.kept.append(subprocess.Popen(["sleep", "3600"]))
+
+
 class LeaksFiles(Leaking):
     def leak(self) -> None:
         super().leak()
@@ -165,6 +219,7 @@ async def leaks_of(model: Model, sessions: int, *, project: Path, session_s: flo
     sink.host = host = Host(
         model, Contract.of(type(model)), clock=clock, sink=sink, project=project, leaks=LeakGuard(read_usage)
     )
+    record_task_starts(asyncio.get_running_loop())
     serving = asyncio.create_task(host.serve())
     for number in range(sessions):
         host.receive_message(StartSession(f"s-{number}", "c-1", 0.0))
@@ -184,6 +239,9 @@ async def leaks_of(model: Model, sessions: int, *, project: Path, session_s: flo
         (LeaksThreads, "threads", 'left the thread "decoder" started in test_leaks.py:', "# the line"),
         (LeaksPools, "threads", 'left the thread "decoder_0" started in test_leaks.py:', "# the line"),
         (LeaksTasks, "tasks", 'left the task "LeaksTasks.poll" which waits in test_leaks.py:', "# the line"),
+        (LeaksInnerTasks, "tasks", 'left the task "LeaksInnerTasks.poll" which waits in test_leaks.py:', "# the line"),
+        (LeaksTasksOfAsyncio, "tasks", 'left the task "sleep" started in test_leaks.py:', "# the line"),
+        pytest.param(LeaksProcesses, "processes", "(sleep", "", marks=ON_LINUX),
         (LeaksFiles, "descriptors", f"left the descriptor of {__file__} behind", ""),
     ],
 )
@@ -205,11 +263,27 @@ async def test_what_is_left_is_reported_with_its_origin(
             match each:
                 case asyncio.Task():
                     each.cancel()
+                case subprocess.Popen():
+                    each.kill()
+                    each.wait()
                 case int():
                     os.close(each)
                 case ThreadPoolExecutor():
                     each.shutdown()
         model.pool.shutdown()
+
+
+@ON_LINUX
+def test_a_process_for_which_nothing_waits_is_counted_and_said_to_have_ended() -> None:
+    with subprocess.Popen(["true"]) as process:
+        # Leaves it to be waited for.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert read_processes()[str(process.pid)] == f"{process.pid} (true), which has ended"
+
+
+async def test_the_server_knows_every_kind_that_is_watched() -> None:
+    usage = read_usage()
+    assert {*usage.things, *usage.bytes, "memory", "GPU memory"} == set(LEAK_KINDS)
 
 
 @pytest.mark.parametrize("only_kept", [False, True])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from reactor_runtime.error_codes import ErrorCode
-from reactor_runtime.ipc.messages import Bundle
+from reactor_runtime.ipc.messages import LEAK_KINDS, Bundle
 from reactor_runtime.server.encoding.encoded import Encoded, MediaFile
 from reactor_runtime.server.telemetry.trace import Trace
 
@@ -121,7 +121,7 @@ class Metrics:
         self.dropped = LabelledCounter("discarded", "flushed", "failed", "engine_lost")
         self.traffic = TrafficCounters()
         self.errors = LabelledCounter(*(code.value for code in ErrorCode))
-        self.leaks = LabelledCounter("threads", "tasks", "descriptors", "memory", "GPU memory")
+        self.leaks = LabelledCounter(*LEAK_KINDS)
         self.refusals = LabelledCounter("400", "401", "403", "421", "429", "none")
         self.step_s = Histogram(STEP_S)
         self.encode_s = Histogram(ENCODE_S)
