@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from reactor_cli.errors import bug
 from reactor_cli.lifeline import end_at_eof
 from reactor_runtime.errors import LoadError, ReactorError, describe_exit, from_json, to_json
+from reactor_runtime.oom_kills import OomKills
 
 # Ends the child with an error as its result; for threads that watch `work`.
 End = Callable[[ReactorError], NoReturn]
@@ -26,6 +27,7 @@ def run_in_child(work: Callable[[End], dict[str, Any]]) -> dict[str, Any]:
     reader, writer = os.pipe()
     # The child ends when this process ends, also if it is killed.
     lifeline, held = os.pipe()
+    oom_kills = OomKills()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()
@@ -46,7 +48,7 @@ def run_in_child(work: Callable[[End], dict[str, Any]]) -> dict[str, Any]:
         _, status = os.waitpid(child, 0)
         os.close(held)
     if not answer.endswith("\n"):
-        how = describe_exit(os.waitstatus_to_exitcode(status))
+        how = describe_exit(os.waitstatus_to_exitcode(status), oom_killed=oom_kills.happened())
         raise LoadError(f"the model's process {how} while the model was loading")
     result: dict[str, Any] = json.loads(answer)
     if "error" in result:

@@ -251,16 +251,20 @@ def from_json(values: dict[str, Any]) -> ReactorError:
     )
 
 
-def describe_exit(status: int) -> str:
-    """Describe how a process ended, from its `subprocess` status."""
+def describe_exit(status: int, *, oom_killed: bool | None = None) -> str:
+    """Describe how a process ended, from its `subprocess` status.
+
+    `oom_killed` is whether the kernel has killed a process for lack of memory meanwhile; None if that is unknown.
+    """
     if status >= 0:
         return f"exited with code {status}"
     try:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
+    killed_by = {True: " by the kernel: memory ran out", False: ", and not by the kernel for lack of memory", None: ""}
     reasons = {
-        "SIGKILL": "was killed (SIGKILL), probably because the machine ran out of memory",
+        "SIGKILL": f"was killed (SIGKILL{killed_by[oom_killed]})",
         "SIGSEGV": "crashed in native code (SIGSEGV, segmentation fault)",
         "SIGABRT": "was aborted in native code (SIGABRT)",
         "SIGBUS": "crashed in native code (SIGBUS)",

@@ -20,6 +20,7 @@ SHARED = frozenset(
         "config",
         "clock",
         "logs",
+        "oom_kills",
         "output_file",
         "prints",
         "version",

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 from reactor_runtime.cluster.job import WorkerFailed, WorkerJob, WorkerListening, parse_answer
 from reactor_runtime.errors import describe_exit
+from reactor_runtime.oom_kills import OomKills
 from reactor_runtime.server.net.listening import is_loopback
 
 LINE_BYTES = 1 << 20
@@ -61,6 +62,7 @@ class WorkerActor:
         return self._process
 
     async def _serve(self) -> str:
+        oom_kills = OomKills()
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "reactor_runtime.cluster.worker_process"),
@@ -84,7 +86,7 @@ class WorkerActor:
                     sys.stdout.flush()
         code = await process.wait()
         process.stdin.close()
-        reason = reason or f"its process {describe_exit(code)}"
+        reason = reason or f"its process {describe_exit(code, oom_killed=oom_kills.happened())}"
         # The front learns the node of a worker that listens from its place.
         return reason if self._listening.is_set() else f"on {socket.gethostname()}: {reason}"
 

@@ -15,6 +15,7 @@ from reactor_runtime.ipc.link import Link
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.ipc.shortage import EXIT_SHORTAGE
+from reactor_runtime.oom_kills import OomKills
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.watchdog import Watchdog
 
@@ -44,6 +45,7 @@ class EngineRun:
         *,
         ids: Callable[[], Mapping[str, str]],
     ) -> None:
+        self._oom_kills = OomKills()
         self.process = start()
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
@@ -101,11 +103,12 @@ class EngineRun:
         """Wait for the end of the process, killing it if need be; return how it ended, in words."""
         try:
             self._status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
+            oom_killed = await asyncio.to_thread(self._oom_kills.happened)
         finally:
             # Encoding jobs may hold the reader for longer, and with it all of the memory.
             self._ring.close()
             self.process.close()
-        return self._hung or describe_exit(self._status)
+        return self._hung or describe_exit(self._status, oom_killed=oom_killed)
 
     async def stop(self) -> None:
         """Send the process a shutdown message, and kill it if it does not end.
