@@ -14,7 +14,7 @@ _RESULTS = ("message", "reply", "refusal", "state")
 
 
 class ConnectReport:
-    """Print facts as JSON or as text; without a screen, results go to stdout and the rest to stderr."""
+    """Print facts as JSON or as text, if they have one; without a screen, results go to stdout, the rest to stderr."""
 
     def __init__(self, *, as_json: bool, screen: TerminalScreen | None) -> None:
         self._as_json = as_json
@@ -23,6 +23,8 @@ class ConnectReport:
     def print_fact(self, kind: Kind, text: str, /, **facts: Any) -> None:
         if self._as_json:
             console.out(json.dumps({"kind": kind, **facts}, ensure_ascii=False))
+        elif not text:
+            return
         elif self._screen is not None:
             self._screen.print_lines(text)
         elif kind in _RESULTS:

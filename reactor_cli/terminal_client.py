@@ -15,6 +15,7 @@ from typing import Any
 from rich.cells import set_cell_size
 
 from reactor_cli import console, typed_events
+from reactor_cli.recording import Recording, check_path, recording
 from reactor_cli.report import ConnectReport, format_metrics, format_values, legible
 from reactor_cli.terminal import LineReader, TerminalScreen
 from reactor_runtime.client import (
@@ -32,7 +33,6 @@ from reactor_runtime.client import (
     halfblocks,
 )
 from reactor_runtime.client.address import Role
-from reactor_runtime.client.recording import Recording, RecordingFolder, recording
 from reactor_runtime.errors import UsageError
 
 UNKNOWN_EVENT = "unknown_event"
@@ -69,6 +69,8 @@ class TerminalClient:
         self._screen = screen
         self._metrics: dict[str, Any] = {}
         self._lines: LineReader | None = None
+        # Made when the tracks are known.
+        self._saved: Recording | None = None
         self.began = False
 
     async def run(self) -> None:
@@ -81,24 +83,25 @@ class TerminalClient:
         assert current is not None, "a running coroutine belongs to a task"
         for number in (signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, current.cancel)
-        saved = recording(options.save) if options.save is not None else None
+        if options.save is not None:
+            check_path(options.save)
         self._lines = LineReader(options.input) if options.input is not None else None
         try:
             async with connect(options.url, token=options.token, role=options.role, wait=False) as session:
-                await self._run_session(session, saved)
+                await self._run_session(session)
         finally:
-            if saved is not None and await asyncio.to_thread(saved.close):
+            if self._saved is not None and await asyncio.to_thread(self._saved.close):
                 self._report.print_fact("saved", f"saved to {options.save}", path=str(options.save))
-            elif saved is not None and self.began:
+            elif self._saved is not None:
                 self._report.print_fact("saved", f"nothing to save to {options.save} was received", path=None)
 
-    async def _run_session(self, session: Session, saved: Recording | None) -> None:
+    async def _run_session(self, session: Session) -> None:
         try:
             async with asyncio.TaskGroup() as tasks:
                 ended = tasks.create_task(self._report_statuses(session))
                 await _wait_for_turn(session, self._options.seconds)
                 self.began = True
-                background = [tasks.create_task(work) for work in self._background(session, saved)]
+                background = [tasks.create_task(work) for work in self._background(session)]
                 for line in self._options.events:
                     await self._send_event(session, line)
                 await self._wait_for_end(session, ended, tasks)
@@ -107,7 +110,10 @@ class TerminalClient:
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
 
-    def _background(self, session: Session, saved: Recording | None) -> list[Coroutine[Any, Any, None]]:
+    def _background(self, session: Session) -> list[Coroutine[Any, Any, None]]:
+        tracks = [track for track in session.tracks if track.direction == "out"]
+        if self._options.save is not None:
+            self._saved = recording(self._options.save, tracks)
         work = [
             self._report_messages(session),
             self._report_metrics(session),
@@ -116,8 +122,8 @@ class TerminalClient:
         ]
         if self._screen is not None:
             work.append(self._draw(session, self._screen))
-        if saved is not None:
-            work += [_record(session, saved, track.name, track.kind) for track in _recorded_tracks(session, saved)]
+        if self._saved is not None:
+            work += [_record(session, self._saved, track) for track in tracks]
         return work
 
     async def _wait_for_end(self, session: Session, ended: asyncio.Task[None], tasks: asyncio.TaskGroup) -> None:
@@ -245,9 +251,9 @@ class TerminalClient:
                 continue
             try:
                 await self._send_event(session, line)
-            except EventError:
-                # `_send_event` has reported it.
-                continue
+            except EventError as error:
+                hint = f"; {error.hint}" if error.hint else ""
+                screen.print_lines(f"{console.paint(legible(error.code), 'bold red')}  {legible(error.message)}{hint}")
             except (UsageError, UploadError) as error:
                 screen.print_lines(f"{console.paint('error:', 'bold red')} {error}")
 
@@ -266,13 +272,12 @@ class TerminalClient:
         self._report.print_fact("reply", text, event=event.event, n=reply.n, message=message)
 
     def _report_refusal(self, session: Session, event: str, error: EventError) -> None:
+        """Add the event that was probably meant to the error, which is printed as text where it is caught."""
         facts = {"code": error.code, "message": error.message, "fields": [asdict(field) for field in error.fields]}
         similar = typed_events.similar_event(event, session.schema) if error.code == UNKNOWN_EVENT else None
         if similar:
             error.hint = f"did you mean {legible(similar)}?"
-        text = f"{console.paint(legible(error.code), 'bold red')}  {legible(error.message)}"
-        text = f"{text}; {error.hint}" if similar else text
-        self._report.print_fact("refusal", text, event=event, **facts, suggestion=similar)
+        self._report.print_fact("refusal", "", event=event, **facts, suggestion=similar)
 
 
 async def _wait_for_turn(session: Session, seconds: float | None) -> None:
@@ -286,20 +291,12 @@ async def _wait_for_turn(session: Session, seconds: float | None) -> None:
         raise kind(message, hint="--seconds limits the wait as well; leave it out to wait") from None
 
 
-def _recorded_tracks(session: Session, saved: Recording) -> list[Track]:
-    """Return the tracks to record: all in a folder, the first of each kind in a video file."""
-    tracks = [track for track in session.tracks if track.direction == "out"]
-    if isinstance(saved, RecordingFolder):
-        return tracks
-    return list({track.kind: track for track in reversed(tracks)}.values())
-
-
-async def _record(session: Session, saved: Recording, track: str, kind: str) -> None:
-    if kind == "video":
-        async for frame in session.frames(track, decode=False):
+async def _record(session: Session, saved: Recording, track: Track) -> None:
+    if track.kind == "video":
+        async for frame in session.frames(track.name, decode=False):
             await asyncio.to_thread(saved.write_frame, frame)
     else:
-        async for piece in session.sound(track):
+        async for piece in session.sound(track.name):
             await asyncio.to_thread(saved.write_sound, piece)
 
 

@@ -68,7 +68,12 @@ def connect(
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="DIR|FILE", help="Save frames and sound to DIR, or to FILE.mp4."),
+        typer.Option(
+            "--save",
+            metavar="DIR|FILE",
+            help="Save frames and sound to DIR, or to FILE.mp4. Needs an extra for files: "
+            "pip install 'reactor-live[video]'.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for programs.")] = False,
     picture: Annotated[

@@ -18,6 +18,18 @@ ANIMATED_IMAGES = (".gif", ".webp")
 OTHERS = (".apng", ".avi", ".flv", ".jpeg", ".jpg", ".m4v", ".mov", ".mpg", ".ogv", ".png", ".ts", ".wav", ".webm")
 
 
+def is_clip_file(path: Path) -> bool:
+    """Return whether a path is that of a clip in one file; False for a folder.
+
+    Raises UsageError for the files of media that can't be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix in OTHERS:
+        known = ", ".join((*MOVIES, *ANIMATED_IMAGES))
+        raise UsageError(f"{path}: {suffix} files can't be written", hint=f"use {known}; other names are folders")
+    return suffix in (*MOVIES, *ANIMATED_IMAGES)
+
+
 def open_clip(path: Path, tracks: Sequence[ClipTrack], *, inputs: Sequence[Path] = ()) -> Clip:
     """Return the clip for a path: `.mp4`, `.mkv` without loss, `.gif`, `.webp`, or a folder of PNG and WAV files.
 
@@ -25,12 +37,8 @@ def open_clip(path: Path, tracks: Sequence[ClipTrack], *, inputs: Sequence[Path]
     `clip.mp4` for the first, `clip-depth.mp4` for the track `depth`. Raises UsageError for a path that can't be written
     or is one of the `inputs`, which are read meanwhile, and without PyAV.
     """
-    suffix = path.suffix.lower()
-    if suffix in OTHERS:
-        known = ", ".join((*MOVIES, *ANIMATED_IMAGES))
-        raise UsageError(f"{path}: {suffix} files can't be written", hint=f"use {known}; other names are folders")
+    is_file = is_clip_file(path)
     need_av(path)
-    is_file = suffix in (*MOVIES, *ANIMATED_IMAGES)
     _check_place(path, is_file=is_file)
     if not is_file:
         from reactor_runtime.clips.image_folder import ImageFolder
@@ -38,7 +46,7 @@ def open_clip(path: Path, tracks: Sequence[ClipTrack], *, inputs: Sequence[Path]
         return ImageFolder(path, tracks)
     videos = [track for track in tracks if track.sample_rate is None]
     sounds = [track for track in tracks if track.sample_rate is not None]
-    if suffix in ANIMATED_IMAGES and not videos:
+    if path.suffix.lower() in ANIMATED_IMAGES and not videos:
         raise UsageError(f"{path}: there are no frames, only sound", hint="use .mp4, .mkv or a folder")
     paths = [path, *(path.with_stem(f"{path.stem}-{track.name}") for track in videos[1:])]
     _refuse_inputs(paths, inputs)

@@ -1,32 +1,24 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
-import sys
 import threading
 import wave
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.recording import VIDEO_FPS, RecordingFolder, TimeLine, VideoFile, recording
-from reactor_runtime.errors import ReactorError, UsageError
+from reactor_cli.recording import RecordingFolder, TimeLine, check_path, recording
+from reactor_runtime.client import Frame, Sound, Track
+from reactor_runtime.errors import UsageError
+from reactor_runtime.media import jpeg
+from tests.cli.command import python
 from tests.timeouts import TIMEOUT_S
 
-# Appends its arguments and its input to a file of notes.
-FFMPEG = f"""#!{sys.executable}
-import json, os, pathlib, sys
-read = sys.stdin.buffer.read() if "pipe:0" in sys.argv else b""
-with open(os.environ["NOTES"], "a") as notes:
-    notes.write(json.dumps([sys.argv[1:], read.decode("latin-1")]) + "\\n")
-if os.environ.get("FAIL"):
-    sys.exit("Unknown encoder")
-pathlib.Path(sys.argv[-1]).write_bytes(b"video")
-"""
+TRACKS = [Track("main", "video", "out"), Track("tone", "audio", "out", 1000)]
 
 
 def frame(seq: int, pts_s: float, jpeg: bytes = b"x") -> Frame:
@@ -40,7 +32,7 @@ def sound(pts_s: float, samples: int, level: int = 1, *, channels: int = 1, afte
 
 def record(folder: Path, *pieces: Sound) -> NDArray[np.int16]:
     """Record pieces of sound, and return the file as an array of (samples, channels)."""
-    recorder = recording(folder)
+    recorder = recording(folder, TRACKS)
     for piece in pieces:
         recorder.write_sound(piece)
     recorder.close()
@@ -97,20 +89,8 @@ def test_mono_sound_stays_mono(tmp_path: Path) -> None:
     assert record(tmp_path, sound(0, 100), sound(0.1, 100)).shape == (200, 1)
 
 
-@pytest.fixture
-def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put an ffmpeg on the PATH that notes its arguments and its input."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "ffmpeg").write_text(FFMPEG)
-    (programs / "ffmpeg").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("NOTES", str(tmp_path / "notes"))
-    return tmp_path / "notes"
-
-
 def test_a_folder_contains_each_frame_unchanged_and_the_sound_without_gaps(tmp_path: Path) -> None:
-    folder = recording(tmp_path / "a" / "b")
+    folder = recording(tmp_path / "a" / "b", TRACKS)
     assert isinstance(folder, RecordingFolder)
     for number in range(3):
         folder.write_frame(frame(5 + number, 10 + number / 30, b"%d" % number))
@@ -134,70 +114,104 @@ def test_consecutive_sessions_share_one_time_line() -> None:
     assert [line.to_recording_s(pts) for pts in (0.0, 1.0)] == pytest.approx([5.0, 6.0])
 
 
-@pytest.mark.process
-def test_a_video_keeps_the_times_of_its_frames(tmp_path: Path, notes: Path) -> None:
-    video = recording(tmp_path / "out.mp4")
-    assert isinstance(video, VideoFile)
+def gray(level: int) -> bytes:
+    return jpeg.encode(np.full((32, 48, 3), level, np.uint8))
+
+
+def times_and_levels(file: Path) -> list[tuple[float, int]]:
+    """Return the frames of a video as pairs of time and level."""
+    with av.open(str(file)) as video:
+        return [
+            (round(float(each.time or 0), 3), round(each.to_ndarray(format="rgb24").mean()))
+            for each in video.decode(video=0)
+        ]
+
+
+def test_a_clip_keeps_the_times_of_its_frames(tmp_path: Path) -> None:
+    clip = recording(tmp_path / "out.mkv", TRACKS)
     for number, pts_s in enumerate((3.0, 3.1, 3.101, 3.2)):
-        video.write_frame(frame(number, pts_s, b"%d" % number))
-    video.close()
-    (call,) = [json.loads(line) for line in notes.read_text().splitlines()]
-    arguments, frames = call
-    assert f"-f mjpeg -framerate {VIDEO_FPS} -i pipe:0" in " ".join(arguments)
-    # Frames 1 and 2 fall on the same frame of the file, so 2 follows one later.
-    assert frames == "0" * 6 + "1" + "2" * 5 + "3"
-    assert (tmp_path / "out.mp4").read_bytes() == b"video"
-    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+        clip.write_frame(frame(number, pts_s, gray(40 * number)))
+    assert clip.close()
+    assert times_and_levels(tmp_path / "out.mkv") == [(0, 0), (0.1, 40), (0.101, 80), (0.2, 120)]
+    assert [file.name for file in tmp_path.iterdir()] == ["out.mkv"]
 
 
-@pytest.mark.process
-def test_sound_is_added_to_a_video_at_the_end(tmp_path: Path, notes: Path) -> None:
-    video = recording(tmp_path / "out.mp4")
-    video.write_frame(frame(0, 0.0))
-    video.write_sound(sound(0.0, 100))
-    video.close()
-    _, (arguments, _) = [json.loads(line) for line in notes.read_text().splitlines()]
-    assert arguments[-3:] == ["-c:v", "copy", str(tmp_path / "out.mp4")]
-    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+def test_a_frame_of_the_time_of_the_one_before_follows_it(tmp_path: Path) -> None:
+    clip = recording(tmp_path / "out.mkv", TRACKS)
+    for number, pts_s in enumerate((3.0, 3.0, 2.9, 3.2)):
+        clip.write_frame(frame(number, pts_s, gray(40 * number)))
+    assert clip.close()
+    assert [level for _, level in times_and_levels(tmp_path / "out.mkv")] == [0, 40, 80, 120]
 
 
-@pytest.mark.process
-def test_an_error_of_ffmpeg_is_raised(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAIL", "1")
-    video = recording(tmp_path / "out.mp4")
-    video.write_frame(frame(0, 0.0))
-    with pytest.raises(ReactorError, match=r"ffmpeg could not write .*: Unknown encoder"):
-        video.close()
-    assert notes.exists()
+def test_a_clip_has_sound_in_time_with_its_frames(tmp_path: Path) -> None:
+    clip = recording(tmp_path / "out.mkv", TRACKS)
+    clip.write_frame(frame(0, 5.0, gray(9)))
+    clip.write_sound(sound(5.5, 100, 1000))
+    assert clip.close()
+    with av.open(str(tmp_path / "out.mkv")) as file:
+        samples = np.concatenate([each.to_ndarray() for each in file.decode(audio=0)], axis=1)[0]
+    rate = len(samples) / 0.6
+    assert np.flatnonzero(samples)[0] / rate == pytest.approx(0.5, abs=0.02)
 
 
-def test_a_video_file_needs_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match="needs ffmpeg"):
-        recording(tmp_path / "out.mp4")
+def test_frames_and_sound_of_two_threads_are_written(tmp_path: Path) -> None:
+    clip = recording(tmp_path / "out.mp4", TRACKS)
+    with ThreadPoolExecutor(2) as threads:
+        threads.map(clip.write_frame, [frame(n, n / 50, gray(n)) for n in range(50)])
+        threads.map(clip.write_sound, [sound(n / 50, 20) for n in range(50)])
+    assert clip.close()
+    assert len(times_and_levels(tmp_path / "out.mp4")) == 50
 
 
-def test_an_empty_video_leaves_no_file(tmp_path: Path, notes: Path) -> None:
-    assert not recording(tmp_path / "out.mp4").close()
+def test_a_second_video_track_has_a_clip_of_its_own(tmp_path: Path) -> None:
+    clip = recording(tmp_path / "out.mp4", [*TRACKS, Track("depth", "video", "out")])
+    clip.write_frame(frame(0, 0.0, gray(9)))
+    clip.write_frame(Frame("depth", 0, 0.0, 0, False, False, 0.0, gray(99)))
+    assert clip.close()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out-depth.mp4", "out.mp4"]
+
+
+def test_what_comes_after_the_end_is_dropped(tmp_path: Path) -> None:
+    clip = recording(tmp_path / "out.mkv", TRACKS)
+    clip.write_frame(frame(0, 0.0, gray(9)))
+    assert clip.close()
+    clip.write_frame(frame(1, 1.0, gray(99)))
+    clip.write_sound(sound(1.0, 100))
+    assert times_and_levels(tmp_path / "out.mkv") == [(0, 9)]
+
+
+def test_an_empty_clip_leaves_no_file(tmp_path: Path) -> None:
+    assert not recording(tmp_path / "out.mp4", TRACKS).close()
     assert not (tmp_path / "out.mp4").exists()
-    assert not notes.exists()
+
+
+def test_a_clip_needs_the_extra_and_a_folder_does_not(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; sys.modules['av'] = None; "
+        "from reactor_cli.recording import check_path; check_path(Path('folder')); check_path(Path('out.mp4'))"
+    )
+    outcome = python("-c", program, cwd=tmp_path)
+    assert "out.mp4 needs PyAV, which is not installed" in outcome.err
+    assert "pip install 'reactor-live[video]'" in outcome.err
+    assert (tmp_path / "folder").is_dir()
 
 
 def test_an_empty_folder_is_reported(tmp_path: Path) -> None:
-    assert not recording(tmp_path / "out").close()
+    assert not recording(tmp_path / "out", TRACKS).close()
 
 
 def test_names_of_other_media_files_are_refused(tmp_path: Path) -> None:
-    for name in ("out.gif", "out.AVI", "out.jpg"):
-        with pytest.raises(UsageError, match=r"a video file is \.mp4"):
-            recording(tmp_path / name)
+    for name in ("out.webm", "out.AVI", "out.jpg"):
+        with pytest.raises(UsageError, match="files can't be written"):
+            check_path(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="can't be written"):
-        recording(tmp_path / "file")
+        check_path(tmp_path / "file")
 
 
 def test_a_first_frame_and_a_first_sound_at_once_share_one_time_line() -> None:
