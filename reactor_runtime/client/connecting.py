@@ -21,6 +21,7 @@ def connect(
     session: str | None = None,
     watch: bool = False,
     wait: bool = True,
+    wait_s: float = 0.0,
     reconnect: bool = True,
     tls: ssl.SSLContext | None = None,
 ) -> Connecting:
@@ -28,23 +29,27 @@ def connect(
 
     `url` is the address of the page or of the socket; arguments win over its query. `session` is the id of the session
     to watch, where several run; `watch` shows the sessions of others during the wait for the turn. Without `wait` the
-    session is returned before its turn: `status` shows the phase and `ready()` waits. A broken connection is restored,
-    unless `reconnect` is false: to the same session if the server keeps it (`--resume-grace`); otherwise a controller's
+    session is returned before its turn: `status` shows the phase and `ready()` waits. A server that does not
+    answer yet, as one that starts, is tried again for `wait_s` seconds. A broken connection is restored, unless
+    `reconnect` is false: to the same session if the server keeps it (`--resume-grace`); otherwise a controller's
     session is lost, and `ready()` waits for another one.
 
     Raises `AddressError` for a wrong address; `Refused`, `Busy` or another `ConnectError` when connecting fails.
     """
     address = Address.parse(url, token=token, role=role, session=session, watch=watch)
-    return Connecting(address, tls=tls, wait=wait, reconnects=reconnect)
+    return Connecting(address, tls=tls, wait=wait, wait_s=wait_s, reconnects=reconnect)
 
 
 class Connecting:
     """The result of `connect`: opens the session when it is entered or awaited."""
 
-    def __init__(self, address: Address, *, tls: ssl.SSLContext | None, wait: bool, reconnects: bool) -> None:
+    def __init__(
+        self, address: Address, *, tls: ssl.SSLContext | None, wait: bool, wait_s: float, reconnects: bool
+    ) -> None:
         self._address = address
         self._tls = tls
         self._wait = wait
+        self._wait_s = wait_s
         self._reconnects = reconnects
         self._session: Session | None = None
         self._thread: LoopThread | None = None
@@ -84,7 +89,7 @@ class Connecting:
 
     async def _open(self) -> Session:
         connection = Connection(self._address, tls=self._tls, reconnects=self._reconnects)
-        await connection.open()
+        await connection.open(wait_s=self._wait_s)
         session = Session(connection)
         if self._wait:
             try:

@@ -18,13 +18,13 @@ from reactor_runtime.client.address import Address
 from reactor_runtime.client.dial import (
     CLOSING_S,
     EFFECT_UNKNOWN,
-    FINAL_STATUSES,
     OPENING_S,
     Retry,
     dial,
+    is_final,
     judge_close,
 )
-from reactor_runtime.client.errors import AddressError, ConnectError, ConnectionLost, Refused, SessionEnded
+from reactor_runtime.client.errors import AddressError, ConnectError, ConnectionLost, SessionEnded
 from reactor_runtime.client.messages import Redirect, write
 from reactor_runtime.client.route import Route
 from reactor_runtime.client.send_queue import OutgoingMedia
@@ -71,11 +71,25 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self.socket: ClientConnection | None = None
 
-    async def open(self) -> None:
-        """Connect, and start the task that exchanges items. Raises as `dial` does."""
-        self.socket = await self._dial()
+    async def open(self, *, wait_s: float = 0.0) -> None:
+        """Connect, and start the task that exchanges items; a failed attempt is repeated for `wait_s`.
+
+        Raises as `dial` does.
+        """
+        self.socket = await self._dial_first(time.monotonic() + wait_s)
         self._retry.on_connected(time.monotonic())
         self._task = asyncio.create_task(self._run(self.socket))
+
+    async def _dial_first(self, until: float) -> ClientConnection:
+        while True:
+            try:
+                return await self._dial()
+            except ConnectError as error:
+                retry_at = time.monotonic() + self._retry.next_wait_s(time.monotonic())
+                if is_final(error) or retry_at > until:
+                    raise
+                logger.debug("not connected yet: %s", error)
+            await asyncio.sleep(retry_at - time.monotonic())
 
     async def aclose(self) -> None:
         """Send what is queued, for a second at most, then close, which ends the session. Idempotent."""
@@ -246,7 +260,7 @@ class Connection:
         if route.at_worker and not route.admitted:
             self._give_up_worker(error.message)
             return True
-        is_refused = isinstance(error, Refused) and error.status in FINAL_STATUSES
+        is_refused = is_final(error)
         if not self._reconnects or (is_refused and not route.at_worker):
             return False
         logger.debug("not reconnected yet: %s", error)

@@ -93,6 +93,11 @@ async def dial(
     return connection
 
 
+def is_final(error: ConnectError) -> bool:
+    """Return whether another attempt would fail in the same way."""
+    return isinstance(error, Refused) and error.status in FINAL_STATUSES
+
+
 def http_connection(address: Address, *, timeout_s: float, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
     """Return a connection for a request, which connects when it is used."""
     if address.secure:

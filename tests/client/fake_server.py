@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from http import HTTPStatus
 
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from reactor_runtime.wire.media_header import detach
@@ -32,10 +34,19 @@ WELCOME: dict[str, object] = {
 class FakeServer:
     """Send `media` and read until the client leaves; with `deaf`, read nothing.
 
-    `answers` has the messages, each type and data, to send once when the first text of a type arrives.
+    `answers` has the messages, each type and data, to send once when the first text of a type arrives. The first
+    connections are refused with the statuses of `refusals`.
     """
 
-    def __init__(self, *, deaf: bool = False, media: bytes | None = None, answers: Answers | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        deaf: bool = False,
+        media: bytes | None = None,
+        answers: Answers | None = None,
+        refusals: Sequence[int] = (),
+    ) -> None:
+        self.refusals = list(refusals)
         self._deaf = deaf
         self._media = media
         self._answers = dict(answers or {})
@@ -47,9 +58,14 @@ class FakeServer:
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[str]:
         """Listen during the block; yields the address."""
-        async with serve(self._serve, "127.0.0.1", 0, subprotocols=[Subprotocol("reactor.v1")]) as server:
+        async with serve(
+            self._serve, "127.0.0.1", 0, subprotocols=[Subprotocol("reactor.v1")], process_request=self._refuse
+        ) as server:
             (socket,) = server.sockets
             yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+
+    def _refuse(self, connection: ServerConnection, _request: Request) -> Response | None:
+        return connection.respond(HTTPStatus(self.refusals.pop(0)), "not yet\n") if self.refusals else None
 
     async def _serve(self, connection: ServerConnection) -> None:
         await connection.send(json.dumps({"type": "reactor.welcome", "data": WELCOME}))
