@@ -193,3 +193,11 @@ def test_a_model_without_events_says_so(page: Page, server: FakeServer) -> None:
     server.script.events = {}
     page.goto(server.url)
     expect(page.locator("#controls")).to_contain_text("takes no input")
+
+
+def test_a_model_of_a_microphone_alone_takes_input(page: Page, server: FakeServer) -> None:
+    server.script.events = {}
+    server.script.inputs = {"microphone": 16_000}
+    page.goto(server.url)
+    expect(page.locator("[data-input=microphone]")).to_be_visible()
+    expect(page.locator("#controls")).not_to_contain_text("takes no input")

@@ -203,6 +203,24 @@ def test_the_log_is_closed_and_counts_until_an_error_opens_it(page: Page, server
     expect(page.locator("#side")).to_be_visible()
 
 
+def test_an_error_of_an_earlier_session_is_no_longer_red(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect(page.locator("canvas[data-seq]")).to_be_attached()
+    drawer = page.get_by_role("button", name="Controls", exact=True)
+    drawer.click()
+    server.broadcast("reactor.error", code="model_slow", message="the model is slow")
+    expect(drawer).to_have_attribute("data-error", "")
+    color = "element => getComputedStyle(element).color"
+    error = page.locator("#log li", has_text="the model is slow").locator("b")
+    red = error.evaluate(color)
+    server.script.session = "s-2"
+    server.close(1011)
+    expect(drawer).not_to_have_attribute("data-error", "")
+    assert error.evaluate(color) != red
+    server.broadcast("reactor.error", code="model_slow", message="it is slow again")
+    assert page.locator("#log li", has_text="it is slow again").locator("b").evaluate(color) == red
+
+
 def test_a_viewer_sees_the_video_first(page: Page, server: FakeServer) -> None:
     page.goto(f"{server.url}?role=viewer")
     expect_phase(page, "watching")

@@ -20,13 +20,17 @@ export class Drawer {
     this.#button.toggleAttribute("data-error", !this.#open);
   }
 
+  clearError() {
+    this.#button.removeAttribute("data-error");
+  }
+
   get #open() {
     return this.#button.ariaExpanded === "true";
   }
 
   #show(open) {
     this.#button.ariaExpanded = String(open);
-    this.#button.removeAttribute("data-error");
+    this.clearError();
     document.documentElement.dataset.drawer = open ? "open" : "closed";
   }
 }

@@ -9,7 +9,7 @@ export class Log {
   #list;
   #onError;
   #count;
-  // {at, kind, title, value}
+  // {at, kind, title, value, past}; `past`: of an earlier session
   #entries = [];
   #unwritten = 0;
   #total = 0;
@@ -29,6 +29,12 @@ export class Log {
     this.#total += 1;
     if (kind === "error") this.#onError();
     if (this.#unwritten++ === 0) requestAnimationFrame(() => this.#write());
+  }
+
+  /** Show the entries so far as those of an earlier session: their errors need no attention. */
+  endSession() {
+    for (const entry of this.#entries) entry.past = true;
+    for (const item of this.#list.children) item.classList.add("past");
   }
 
   #write() {
@@ -52,7 +58,8 @@ export class Log {
 }
 
 function row(entry) {
-  const { at, kind, title, value } = entry;
+  const { at, title, value } = entry;
+  const kind = entry.past ? `${entry.kind} past` : entry.kind;
   const head = [el("time", {}, asTime(at)), el("b", {}, title)];
   if (value === undefined) return el("li", { class: kind }, el("div", { class: "entry" }, ...head));
   const button = el("button", { type: "button", class: "quiet", onclick: () => copy(asLine(entry), button) }, "Copy");

@@ -15,6 +15,8 @@ timeline?.attach(byId("timeline"), session);
 const stage = new Stage(byId("tracks"), session);
 const status = new Status();
 let panels = null;
+// The session that the log is about.
+let shownId = null;
 
 const on = (name, listener) => session.addEventListener(name, ({ detail }) => listener(detail));
 
@@ -33,9 +35,14 @@ on("session", (welcome) => {
   status.turnEnds = null;
   status.roleNote = role === "controller" ? "The controls are loading" : "";
   stage.restart();
-  withPanels(({ controls, metrics, bindings, media, toolbar }) => {
+  withPanels(({ controls, log: entries, metrics, bindings, media, toolbar }) => {
     const hasSound = session.speaker.tracks.length > 0;
-    controls.restart(session.schema.events ?? {}, session.state);
+    if (id !== shownId) {
+      entries.endSession();
+      drawer.clearError();
+    }
+    shownId = id;
+    controls.restart(session.schema.events ?? {}, session.state, session.tracks);
     metrics.restart(stage.videos, hasSound);
     media.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);

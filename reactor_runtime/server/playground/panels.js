@@ -60,7 +60,7 @@ export async function makePanels(session, stage, drawer) {
   const media = new MediaPanels(session, element, log);
   session.addEventListener("contract", () => {
     stage.update();
-    controls.update(session.schema.events, session.state);
+    controls.update(session.schema.events, session.state, session.tracks);
     metrics.update(stage.videos, session.speaker.tracks.length > 0);
     media.restart();
     bindings

@@ -20,6 +20,7 @@ export class Controls {
   #promptBar;
   #presets;
   #schema = null;
+  #takesMedia = false;
   #layout = new Layout();
   // Name of an event → {text: its schema, control}
   #kept = new Map();
@@ -47,16 +48,19 @@ export class Controls {
   }
 
   /** Start a session. */
-  restart(events, state) {
-    this.update(events, state);
+  restart(events, state, tracks) {
+    this.update(events, state, tracks);
     for (const control of this.#live) control.restart(state[control.field]);
   }
 
   /** Show the controls of these events; those that stay keep their elements, so that nothing moves during use. */
-  update(events, state) {
-    const schema = JSON.stringify(events);
+  update(events, state, tracks) {
+    // Their panels are elsewhere.
+    const takesMedia = tracks.some(({ direction }) => direction === "in");
+    const schema = JSON.stringify([events, takesMedia]);
     if (schema === this.#schema) return;
     this.#schema = schema;
+    this.#takesMedia = takesMedia;
     this.#build(Object.entries(events).map(readEvent), state);
     this.#update();
   }
@@ -98,7 +102,8 @@ export class Controls {
     const live = parts.filter(({ style }) => style === "live").map(({ control }) => control);
     this.#live = main ? [this.#promptBar, ...live] : live;
     const presets = this.#live.length ? this.#presets : [];
-    const placeholder = events.length ? [] : [makePlaceholder("This model takes no input.")];
+    const hasInput = events.length || this.#takesMedia;
+    const placeholder = hasInput ? [] : [makePlaceholder("This model takes no input.")];
     arrange(this.#fieldset, [...presets, ...this.#layout.arrange(parts), ...placeholder]);
   }
 
