@@ -26,7 +26,7 @@ const withoutPrefix = (detail) => detail?.replace(/^the model failed: /, "");
 export const describeStatus = (status) => descriptions[status.reason ? "ended" : status.phase](status);
 
 const descriptions = {
-  connecting: () => ({ phase: "connecting", headline: "Connecting" }),
+  connecting: ({ detail }) => ({ phase: "connecting", headline: "Connecting", detail }),
   loading: ({ model, detail, progress, elapsedS }) => ({
     phase: "loading",
     headline: `Loading ${model || "the model"}`,
@@ -70,7 +70,7 @@ export class Status {
   #reason = "";
   #endsAt = 0;
   #roleNote = "";
-  now = descriptions.connecting();
+  now = descriptions.connecting({ detail: "" });
 
   constructor() {
     setInterval(() => this.#tick(), 250);

@@ -1,13 +1,14 @@
 /**
  * The socket of a session: envelopes, ids, promises, pings, reconnecting. Events and their detail: "open"; "message"
- * {type, data, id}; "media" ArrayBuffer; "malformed" text; "close" {code, reason, opened, retryAt, error, kept}:
- * `opened` is false for a failed attempt; `retryAt` is on performance.now()'s clock, 0 for never; `error` rejects all
- * that waits, or is null; `kept`: the server keeps the session. A redirect to a worker is followed without an event.
+ * {type, data, id}; "media" ArrayBuffer; "malformed" text; "asking" text while the browser asks for a permission;
+ * "close" {code, reason, opened, retryAt, error, kept}: `opened` is false for a failed attempt; `retryAt` is on
+ * performance.now()'s clock, 0 for never; `error` rejects all that waits, or is null; `kept`: the server keeps the
+ * session. A redirect to a worker is followed without an event.
  */
 
 import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
 import { judgeClose } from "./protocol.js";
-import { Route } from "./route.js";
+import { needsPermission, Route } from "./route.js";
 
 const PROTOCOL = "reactor.v1";
 const MOST_WAIT_MS = 2000;
@@ -27,6 +28,9 @@ export class Connection extends EventTarget {
   #WebSocket;
   #route;
   #socket = null;
+  // The permission to connect from a page, and whether it is being read.
+  #localNetwork = null;
+  #checking = false;
   #pending = new Map();
   #lastId = 0;
   #failures = 0;
@@ -59,9 +63,31 @@ export class Connection extends EventTarget {
 
   /** Connect now, unless there is a connection or an attempt. */
   open() {
-    if (this.#socket) return;
+    if (this.#socket || this.#checking) return;
     clearTimeout(this.#retryTimer);
     this.#released = false;
+    if (needsPermission(this.server.hostname)) this.#checkPermission();
+    else this.#dial();
+  }
+
+  /** Connect if a browser lets this page connect to the server; else try again, with what the visitor can do. */
+  async #checkPermission() {
+    this.#checking = true;
+    // The front relays what the visitor is not asked for.
+    const onAsk = this.#route.atWorker ? null : (text) => this.#emit("asking", text);
+    const refusal = await import("./local_network.js")
+      .then(({ LocalNetwork }) => {
+        this.#localNetwork ??= new LocalNetwork();
+        return this.#localNetwork.check(this.server, onAsk);
+      })
+      .catch(({ message }) => message);
+    this.#checking = false;
+    if (this.#released) return;
+    if (refusal) this.#closed(1006, refusal);
+    else this.#dial();
+  }
+
+  #dial() {
     const route = this.#route;
     const socket = new this.#WebSocket(route.next(this.#resume), [PROTOCOL]);
     socket.binaryType = "arraybuffer";
@@ -190,6 +216,7 @@ export class Connection extends EventTarget {
   /** Close the socket; return whether it had opened. */
   #dropSocket(code) {
     const socket = this.#socket;
+    if (!socket) return false;
     const opened = this.#openedAt > 0;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.onerror = () => {};

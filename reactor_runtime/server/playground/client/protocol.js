@@ -36,6 +36,11 @@ export class ClientProtocol {
     this.#report({ phase: "connecting" });
   }
 
+  /** Report that the browser asks the visitor before it connects. */
+  ask(detail) {
+    this.#report({ phase: "connecting", detail });
+  }
+
   /** Report a closed connection, but nothing after the end of a turn. */
   close({ code, reason: detail, opened, retryAt, error }) {
     if (retryAt) this.#leave({ phase: "reconnecting", code, detail, opened, retryAt });

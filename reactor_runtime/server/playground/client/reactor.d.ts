@@ -190,7 +190,8 @@ export interface Stats {
 }
 
 export type Status =
-  | { phase: "connecting"; role: null }
+  /** `detail` is there while the browser asks the visitor for a permission. */
+  | { phase: "connecting"; role: null; detail?: string }
   /** The model is loading; `detail` is the last line of its log, `progress` is from 0 to 1, or null if it is unknown. */
   | {
       phase: "loading";

@@ -78,6 +78,22 @@ export class Route {
   }
 }
 
+const LOOPBACK = /^(localhost|.+\.localhost|127\.[\d.]+|\[::1\])$/;
+const LOCAL =
+  /^(.+\.local|10\.[\d.]+|192\.168\.[\d.]+|169\.254\.[\d.]+|172\.(1[6-9]|2\d|3[01])\.[\d.]+|\[(f[cd]|fe[89ab]).+\])$/;
+
+/** Return the kind of address of a host, as far as its name shows it. */
+export function spaceOf(hostname) {
+  if (LOOPBACK.test(hostname)) return "loopback";
+  return LOCAL.test(hostname) ? "local" : "public";
+}
+
+const rank = (hostname) => ["public", "local", "loopback"].indexOf(spaceOf(hostname));
+
+/** Return whether browsers require a permission of this page before it connects to a host; only secure pages get it. */
+export const needsPermission = (hostname, { location, isSecureContext } = globalThis) =>
+  Boolean(location && isSecureContext) && rank(hostname) > rank(location.hostname);
+
 function withQuery(address, query) {
   const url = new URL(address);
   for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);

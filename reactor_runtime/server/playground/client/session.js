@@ -61,6 +61,7 @@ export class Session extends EventTarget {
     on("malformed", (text) =>
       this.#emit("ignored", { what: "A text message was ignored: it is not an envelope", why: text }),
     );
+    on("asking", (detail) => this.#protocol.ask(detail));
     on("close", (closed) => this.#closed(closed));
     globalThis.addEventListener?.("online", () => this.#connection.reopen(), { signal: this.#closing.signal });
     this.#connection.open();
