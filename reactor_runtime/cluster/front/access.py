@@ -6,7 +6,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from reactor_runtime.cluster.front.relay import Relay, RelayEnd
 from reactor_runtime.cluster.front.worker_request import request_worker
@@ -14,6 +14,7 @@ from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.cluster.tickets import IssuedTicket, TicketIssuer
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.encoding.encoded import Snapshot
+from reactor_runtime.server.net.listening import is_global, is_private
 from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -38,15 +39,19 @@ class WorkerAccess:
         self._worker = worker
         self._tickets = tickets
         self._relays_all = relays_all
+        self._is_private = False
 
     def set_place(self, placed: WorkerPlaced) -> None:
         """Use a worker at its place, with its own certificate."""
         self.url, self.address, self.node = placed.url, placed.address, placed.node
         self.tls = pinned_context(placed.certificate) if placed.certificate else None
+        self._is_private = is_private(urlsplit(placed.url).hostname or "")
 
     def redirects(self, client: Client) -> bool:
         """Return whether a client is sent to the worker rather than relayed."""
-        return client.follows_redirects and not self._relays_all
+        # From the internet a private address can't be reached, and a browser asks before it tries.
+        out_of_reach = self._is_private and is_global(client.address)
+        return client.follows_redirects and not (self._relays_all or out_of_reach)
 
     @property
     def shown_url(self) -> str:

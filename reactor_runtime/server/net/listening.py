@@ -44,6 +44,22 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def is_private(host: str) -> bool:
+    """Return whether a host shows by its name that it is reached only from this machine or its network."""
+    try:
+        return not ipaddress.ip_address(host).is_global
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local"))
+
+
+def is_global(address: str) -> bool:
+    """Return whether a client's address is one of the internet."""
+    try:
+        return ipaddress.ip_address(address).is_global
+    except ValueError:
+        return False
+
+
 def _bind_error(host: str, port: int, error: OSError) -> BindError:
     if error.errno == errno.EADDRINUSE:
         return BindError(

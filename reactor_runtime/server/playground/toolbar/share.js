@@ -75,8 +75,10 @@ function row(label, text) {
   };
 }
 
+// A page of the internet shows a private server only with the last two.
+const ALLOW = "autoplay; fullscreen; local-network-access; loopback-network";
 const frameOf = (address) =>
-  `<iframe src="${address.replaceAll("&", "&amp;")}" width="640" height="360" allow="autoplay; fullscreen"></iframe>`;
+  `<iframe src="${address.replaceAll("&", "&amp;")}" width="640" height="360" allow="${ALLOW}"></iframe>`;
 
 const NAME = "set";
 
