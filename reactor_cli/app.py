@@ -6,18 +6,17 @@ connect, 4 load() failed, 5 a server is full, 130 interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reactor_cli import console
-from reactor_cli.cluster_run_options import ClusterRunOptions
 from reactor_cli.commands import bench, check, connect, down, init, render, replay, run, schema, status
 from reactor_cli.errors import bug, explain_usage
 from reactor_cli.errors import render as render_error
-from reactor_cli.run_options import RunCommand, RunOptions, split_options
-from reactor_runtime.errors import ReactorError, UsageError
+from reactor_cli.run_options import RunCommand, RunOptions
+from reactor_runtime.errors import ReactorError
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -57,50 +56,41 @@ app.command("schema", epilog=schema.EPILOG)(schema.schema)
 app.command("bench", epilog=bench.EPILOG)(bench.bench)
 
 
-def main(arguments: Sequence[str], *, manifest: Manifest | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run one command line, print its error if there is one, and return the exit code.
 
-    `reactor run` serves the project of `manifest`, if that is given. A second Ctrl-C raises SystemExit.
+    A second Ctrl-C raises SystemExit.
     """
-    settings = console.Settings(manifest=manifest)
-    command = typer.main.get_command(app)
+    settings = console.Settings()
+
+    def run_command() -> object:
+        command = typer.main.get_command(app)
+        try:
+            return command.main(args=list(arguments), prog_name="reactor", standalone_mode=False, obj=settings)
+        except typer.TyperException as error:
+            commands = [str(each.name) for each in app.registered_commands]
+            raise explain_usage(error, arguments, commands) from None
+
+    return _exit_code(run_command, settings)
+
+
+def serve_class(manifest: Manifest, options: Mapping[str, Any]) -> int:
+    """Serve the class of a manifest as `reactor run` does, with its options as keywords; return the exit code."""
+    settings = console.Settings()
+    return _exit_code(lambda: run.serve_project(manifest, RunOptions.from_keywords(options), settings), settings)
+
+
+def _exit_code(command: Callable[[], object], settings: console.Settings) -> int:
+    """Run a command, print its error if there is one, and return the exit code."""
     try:
-        code = command.main(args=list(arguments), prog_name="reactor", standalone_mode=False, obj=settings)
+        code = command()
     except ReactorError as error:
         return _print_error(error, settings)
-    except typer.TyperException as error:
-        commands = [str(each.name) for each in app.registered_commands]
-        return _print_error(explain_usage(error, arguments, commands), settings)
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         return 130
     except Exception as error:  # noqa: BLE001 (the outermost boundary: such an exception is a bug, and is printed)
         return _print_error(bug(error), settings)
     return code if isinstance(code, int) else 0
-
-
-def run_options(arguments: Sequence[str]) -> RunOptions:
-    """Return the options of `reactor run` for a program that runs the server itself. Raises UsageError."""
-    try:
-        options, cluster = split_options(_run_command().make_context("run", list(arguments)).params)
-    except typer.TyperException as error:
-        raise explain_usage(error, ["run", *arguments], ["run"]) from None
-    if cluster != ClusterRunOptions():
-        raise UsageError("a program's own server can't be the front of a cluster", hint="use `reactor run --on ray`")
-    return options
-
-
-def run_parameters() -> dict[str, typer.core.TyperOption]:
-    """Return the declarations of the options of `reactor run` by their names, such as --port."""
-    options = [each for each in _run_command().params if isinstance(each, typer.core.TyperOption)]
-    return {name: option for option in options for name in option.opts}
-
-
-def _run_command() -> typer.core.TyperCommand:
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup), "there are several commands"
-    command = group.commands["run"]
-    assert isinstance(command, typer.core.TyperCommand), "it is made of a function"
-    return command
 
 
 @app.callback(invoke_without_command=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from reactor_cli import console
+from reactor_runtime.config import Override
 from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ PathOption: TypeAlias = Annotated[
     Path | None, typer.Option("--path", parser=_directory, metavar="DIR", help="The project, as an option.")
 ]
 Overrides: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a config value; may be repeated.")
+    list[Override] | None,
+    typer.Option("--set", parser=Override.parse, metavar="KEY=VALUE", help="Override a config value; may be repeated."),
 ]
 ServerUrl: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="The address of the page or of the socket.")]
 Token: TypeAlias = Annotated[
@@ -57,7 +59,7 @@ def project_directory(directory: Path | None, path: Path | None) -> Path:
     return directory or path or Path(".")
 
 
-def project_config(manifest: Manifest, overrides: list[str] | None) -> dict[str, Any]:
+def project_config(manifest: Manifest, overrides: Sequence[Override] | None) -> dict[str, Any]:
     """Return the config for load(); warn about a config file that is not used and about keys that look misspelt."""
     from reactor_runtime import config
     from reactor_runtime.manifest import unread_config

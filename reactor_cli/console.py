@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Literal, TextIO
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from reactor_runtime.manifest import Manifest
-
 Style = Literal["bold", "dim", "bold red", "yellow", "green", "cyan"]
 
 # Importing Rich takes half as long as importing the rest of the command line; a line in one colour does without it.
@@ -30,11 +28,10 @@ _ESCAPES = {**_CONTROLS, **_DIRECTIONS}
 
 @dataclass(slots=True)
 class Settings:
-    """The options of a command that affect how `app.py` prints its errors, and the project of a command in Python."""
+    """The options of a command that affect how `app.py` prints its errors."""
 
     verbose: bool = False
     json_logs: bool = False
-    manifest: Manifest | None = None
 
 
 def printable(text: str) -> str:

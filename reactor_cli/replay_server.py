@@ -14,11 +14,14 @@ from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from reactor_cli.run_options import RunOptions
+    from reactor_runtime.config import Override
     from reactor_runtime.manifest import Manifest, PageSettings
     from reactor_runtime.recording.file import SessionRecording
 
 
-def serve_replay(recording: SessionRecording, manifest: Manifest, overrides: list[str], options: RunOptions) -> None:
+def serve_replay(
+    recording: SessionRecording, manifest: Manifest, overrides: list[Override], options: RunOptions
+) -> None:
     """Serve the replay of a recording until a signal; raise UsageError for one that the project can't replay."""
     from reactor_cli.child import run_in_child
     from reactor_cli.commands.run import serve_model

@@ -5,14 +5,16 @@ A new option is a field of `RunOptions` and an argument in `serve_options`.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, get_type_hints
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -20,6 +22,7 @@ from reactor_cli.cluster_run_options import ClusterRunOptions
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, duration, one_of, whole_number
 from reactor_cli.environment import host_of, in_space, port_of, space_access
 from reactor_cli.share import tunnel_access
+from reactor_runtime.config import Override
 from reactor_runtime.errors import UsageError
 from reactor_runtime.verbosity import FORMATS, LEVELS
 
@@ -218,6 +221,20 @@ class RunOptions:
     ] = False
     verbose: Verbose = False
 
+    @classmethod
+    def from_keywords(cls, given: Mapping[str, Any]) -> Self:
+        """Return the options of `serve(MyModel, **given)`, which have the names of those of `reactor run`.
+
+        A value of None or False leaves the option out. Raises UsageError.
+        """
+        hints = get_type_hints(cls, include_extras=True)
+        names = {_keyword(field, hints[field]): field for field in hints if field not in ("directory", "path")}
+        for name in given:
+            if name not in names:
+                raise _unknown_keyword(name, names)
+        chosen = {name: value for name, value in given.items() if value is not None and value is not False}
+        return cls(**{names[name]: _typed(name, value, hints[names[name]]) for name, value in chosen.items()})
+
     def serve_options(self, manifest: Manifest, config: dict[str, Any]) -> ServeOptions:
         """Return the options of the server. Raises UsageError for a wrong value or combination."""
         from reactor_runtime.server.options import ReloadOptions, ServeOptions, TurnLimits
@@ -342,6 +359,64 @@ def _parameters(options: type[RunOptions] | type[ClusterRunOptions]) -> list[ins
         )
         for field in fields(options)
     ]
+
+
+def _keyword(field: str, hint: Any) -> str:
+    """Return the name of an option in Python: ssl_certfile for --ssl-certfile."""
+    # In an annotation the first argument of typer.Option is no default, but the name.
+    declared = hint.__metadata__[0].default
+    return declared.removeprefix("--").replace("-", "_") if isinstance(declared, str) else field
+
+
+def _typed(name: str, value: Any, hint: Any) -> Any:
+    """Return a value in Python as that of an option; raise UsageError for a wrong one."""
+    kind, option = hint.__origin__, hint.__metadata__[0]
+    if name == "set":
+        return _overrides(value)
+    if kind is bool:
+        if value is True:
+            return True
+        raise UsageError(f"{name} is True or False, not {value!r}")
+    if value is True and name == "reload":
+        return IN_PLACE
+    if value is True:
+        raise UsageError(f"{name} takes a value, not True", hint=f"it is --{name.replace('_', '-')} {option.metavar}")
+    if get_origin(kind := _without_none(kind)) is list:
+        return [str(each) for each in (value if isinstance(value, list | tuple) else [value])]
+    text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    try:
+        return (option.parser or kind)(text)
+    except typer.BadParameter as error:
+        raise UsageError(f"{name}: {error}") from None
+
+
+def _without_none(kind: Any) -> Any:
+    """Return T for the type T | None, and any other type as it is."""
+    if NoneType not in get_args(kind):
+        return kind
+    [only] = (each for each in get_args(kind) if each is not NoneType)
+    return only
+
+
+def _overrides(value: Any) -> list[Override]:
+    """Return the overrides of a mapping from keys to values, or of texts such as a.b=3."""
+    if isinstance(value, Mapping):
+        return [Override.of(key, each) for key, each in value.items()]
+    texts = [value] if isinstance(value, str) else value
+    if isinstance(texts, list | tuple) and all(isinstance(each, str) for each in texts):
+        return list(map(Override.parse, texts))
+    raise UsageError(f"set is {value!r}", hint='write set={"width": 640, "train.lr": 0.001}')
+
+
+def _unknown_keyword(name: str, declared: Iterable[str]) -> UsageError:
+    if name in {field.name for field in fields(ClusterRunOptions)}:
+        return UsageError(
+            f"{name} is an option of a cluster", hint="add a reactor.yaml, and use `reactor run --on ray`"
+        )
+    near = difflib.get_close_matches(name, list(declared), n=1)
+    return UsageError(
+        f"there is no option {name}", hint=f"did you mean {near[0]}?" if near else "`reactor run --help` lists them"
+    )
 
 
 def _root_path(text: str) -> str:

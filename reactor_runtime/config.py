@@ -1,59 +1,116 @@
-"""The dictionary that `load(config)` receives: the config file with `--set` overrides."""
+"""The dictionary that `load(config)` receives: the config file with overrides. Its values are those of JSON."""
 
 from __future__ import annotations
 
 import copy
 import difflib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reactor_runtime.errors import ConfigError
-from reactor_runtime.yamlfile import name_of, parse_value, read
+from reactor_runtime.yamlfile import YamlFile, name_of, parse_value, read
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Set one value of a config, at the end of a path of keys; `written` is how it was given, for messages."""
+
+    keys: tuple[str, ...]
+    value: Any
+    written: str
+
+    @classmethod
+    def parse(cls, text: str) -> Override:
+        """Return the override of `--set a.b=3`, whose value is YAML. Raises ConfigError."""
+        written = f"--set {text}"
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f'{written}: there is no "="', hint=f"write --set {text or 'key'}=VALUE")
+        try:
+            return cls(_split(key, written), parse_value(value), written)
+        except ValueError as error:
+            raise ConfigError(
+                f"{written}: the value isn't valid YAML: {error}", hint=f"quote it: --set '{key}=\"…\"'"
+            ) from None
+
+    @classmethod
+    def of(cls, key: str, value: object) -> Override:
+        """Return the override of a key with dots and a value in Python. Raises ConfigError if it is none of JSON."""
+        written = f"set {key}={value!r}"
+        try:
+            return cls(_split(str(key), written), _json_value(value, f"set {key}"), written)
+        except RecursionError:
+            raise ConfigError(f"set {key} is nested too deeply, or contains itself") from None
 
 
 def load(
-    path: Path | None, overrides: Sequence[str] = (), *, warn: Callable[[str], object] | None = None
+    path: Path | None, overrides: Sequence[Override] = (), *, warn: Callable[[str], object] | None = None
 ) -> dict[str, Any]:
-    """Read the config file (`{}` if there is none or it is empty) and apply `--set` texts such as `a.b=3` in order.
+    """Read the config file (`{}` if there is none or it is empty) and apply the overrides in order.
 
-    `warn` receives a line for each override of a key that the file lacks if it has a similar key.
+    `warn` receives a line for each override of a key that the file lacks if it has a similar key, and for each text
+    in the file that looks like a number.
     """
-    config = _read(path) if path else {}
+    file = _read(path) if path else None
+    config: dict[str, Any] = file.values if file is not None and file.values is not None else {}
     result = override(config, overrides)
     if warn is not None:
-        for line in misspelt_keys(config, overrides):
+        for line in (*_misread_numbers(file), *misspelt_keys(config, overrides)):
             warn(line)
     return result
 
 
-def misspelt_keys(config: Mapping[str, Any], assignments: Sequence[str]) -> Iterator[str]:
-    """Yield a warning for each `--set` text whose key `config` lacks if it has a similar key."""
-    for assignment in assignments:
-        keys, _ = _parse(assignment)
-        wrong, near = _misspelt(config, keys)
+def misspelt_keys(config: Mapping[str, Any], overrides: Sequence[Override]) -> Iterator[str]:
+    """Yield a warning for each override whose key `config` lacks if it has a similar key."""
+    for each in overrides:
+        wrong, near = _misspelt(config, each.keys)
         if near:
-            yield f"--set {assignment}: the config has no {wrong}; did you mean {near}?"
+            yield f"{each.written}: the config has no {wrong}; did you mean {near}?"
 
 
-def override(config: dict[str, Any], assignments: Sequence[str]) -> dict[str, Any]:
-    """Return `config` with every `key.sub=value` applied; values are YAML, missing mappings are created."""
+def override(config: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
+    """Return `config` with every override applied; missing mappings are created."""
     result = copy.deepcopy(config)
-    for assignment in assignments:
-        keys, value = _parse(assignment)
+    for each in overrides:
         inner = result
-        for depth, key in enumerate(keys[:-1], start=1):
+        for depth, key in enumerate(each.keys[:-1], start=1):
             step = inner.get(key)
             if step is None:
                 step = inner[key] = {}
             if not isinstance(step, dict):
+                path = ".".join(each.keys[:depth])
                 raise ConfigError(
-                    f"--set {assignment}: {'.'.join(keys[:depth])} is {name_of(step)} ({step!r}), not a mapping",
-                    hint=f"set {'.'.join(keys[:depth])} itself, or correct the key",
+                    f"{each.written}: {path} is {name_of(step)} ({step!r}), not a mapping",
+                    hint=f"set {path} itself, or correct the key",
                 )
             inner = step
-        inner[keys[-1]] = value
+        inner[each.keys[-1]] = copy.deepcopy(each.value)
     return result
+
+
+def to_text(config: dict[str, Any]) -> str:
+    """Return the text of a config for a recording, which is JSON; `from_text` reads it."""
+    # The class may have given objects, also as keys, to `@model`.
+    return json.dumps(config, default=str, skipkeys=True)
+
+
+def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether two configs have equal values of equal types; for Python 1, 1.0 and True are equal."""
+    return to_text(one) == to_text(other)
+
+
+def from_text(text: str) -> dict[str, Any]:
+    """Return the config of a recording. Raises ConfigError."""
+    try:
+        config = json.loads(text)
+    except (ValueError, RecursionError):
+        config = _from_yaml(text)
+    if not isinstance(config, dict | None):
+        raise ConfigError(f"the config of the recording is {name_of(config)}, not a mapping")
+    return config or {}
 
 
 def laid_over(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -81,33 +138,51 @@ def _misspelt(config: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, str]
     return "", ""
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> YamlFile:
     if not path.is_file():
         raise ConfigError(f"the config file {path} doesn't exist")
     file = read(path, ConfigError)
-    if file.values is None:
-        return {}
-    if not isinstance(file.values, dict):
+    if not isinstance(file.values, dict | None):
         raise ConfigError(
             f"{path.name} is {name_of(file.values)}, not a mapping",
             where=file.root,
             hint="write it as lines of `key: value`",
         )
-    return file.values
+    return file
 
 
-def _parse(assignment: str) -> tuple[list[str], Any]:
-    key, equals, text = assignment.partition("=")
-    if not equals:
-        raise ConfigError(f'--set {assignment}: there is no "="', hint=f"write --set {assignment or 'key'}=VALUE")
-    keys = [part.strip() for part in key.split(".")]
-    if not all(keys):
-        raise ConfigError(
-            f"--set {assignment}: the key has an empty part", hint="write --set key=value or --set key.sub=value"
-        )
+def _misread_numbers(file: YamlFile | None) -> Iterator[str]:
+    for text, where in () if file is None else file.misread_numbers():
+        place = f"{Path(where.file).name}:{where.line}"
+        yield f"{place}: {text} is text; write a number as 1000, 1e-5 or 0x1f, or put quotes around text"
+
+
+def _from_yaml(text: str) -> Any:
+    """Read the config of a recording of an earlier version, which has YAML 1.1."""
     try:
-        return keys, parse_value(text)
+        return parse_value(text)
     except ValueError as error:
-        raise ConfigError(
-            f"--set {assignment}: the value isn't valid YAML: {error}", hint=f"quote it: --set '{key}=\"…\"'"
-        ) from None
+        raise ConfigError(f"the config of the recording can't be read: {error}") from None
+
+
+def _split(key: str, written: str) -> tuple[str, ...]:
+    keys = tuple(part.strip() for part in key.split("."))
+    if not all(keys):
+        raise ConfigError(f"{written}: the key has an empty part", hint="write --set key=value or --set key.sub=value")
+    return keys
+
+
+def _json_value(value: object, path: str) -> Any:
+    """Return a copy of a value that JSON has; raise ConfigError for another one."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case list() | tuple():
+            return [_json_value(each, f"{path}[{idx}]") for idx, each in enumerate(value)]
+        case dict() if all(isinstance(key, str) for key in value):
+            return {key: _json_value(each, f"{path}.{key}") for key, each in value.items()}
+    what = "has keys that are no text" if isinstance(value, dict) else f"is a {type(value).__name__}"
+    raise ConfigError(
+        f"{path} {what}, and a config has the values of JSON",
+        hint="numbers, text, booleans, None, lists and dicts with text as keys",
+    )

@@ -23,7 +23,7 @@ from typing import Any
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.errors import ClassError, UsageError
 from reactor_runtime.notebook_source import module_of_cells
-from reactor_runtime.serving import arguments_of, manifest_of
+from reactor_runtime.serving import manifest_of
 
 MODULE = "notebook_model"
 STOP_S = 5.0
@@ -57,7 +57,7 @@ def show(
     if not isinstance(model, type) or not issubclass(model, Model):
         raise ClassError(f"{model!r} is not a class of a model", hint="show(MyModel), the class and not an object")
     name, cells = model.__name__, _python_cells(shell)
-    chosen = {**_OPTIONS, "set": config or {}, **options}
+    chosen = options_text({**_OPTIONS, "set": config or {}, **options})
     if name not in servers or not servers[name].serves(model, chosen):
         if name in servers:
             servers.pop(name).stop()
@@ -69,8 +69,9 @@ def show(
 class NotebookServer:
     """Run `reactor run` for a model of a notebook, and print its output in the cell."""
 
-    def __init__(self, model: type[Model], cells: Sequence[str], options: dict[str, Any]) -> None:
+    def __init__(self, model: type[Model], cells: Sequence[str], options: str) -> None:
         self._options = options
+        self._module = model.__module__
         self._name = model.__name__
         self._folder: str | None = None
         self._source = ""
@@ -82,7 +83,7 @@ class NotebookServer:
         else:
             manifest = manifest_of(model)
             place = str(manifest.project), manifest.module, manifest.class_name
-        self._process = _start_process([*place, self._folder], options)
+        self._process = _start_process([*place, self._folder, options])
         self._listening = threading.Event()
         self._is_stopping = False
         # The server's output before its address.
@@ -98,9 +99,9 @@ class NotebookServer:
             self.stop()
             raise UsageError(f"{model.__name__} could not be served: {''.join(self._before).strip()}")
 
-    def serves(self, model: type[Model], options: dict[str, Any]) -> bool:
-        """Return whether the server runs, with these options and a class of a cell."""
-        return self._runs_cells and model.__module__ == "__main__" and options == self._options
+    def serves(self, model: type[Model], options: str) -> bool:
+        """Return whether the server runs, with these options and this class; it applies changes of the class itself."""
+        return self._process.poll() is None and model.__module__ == self._module and options == self._options
 
     def apply(self, cells: Sequence[str]) -> None:
         """Write the new source of a class of a cell to its file, which the server then applies."""
@@ -162,9 +163,18 @@ class NotebookServer:
         self._listening.set()
 
 
-def _start_process(place: list[str | None], options: dict[str, Any]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "reactor_runtime.notebook", json.dumps(place), *arguments_of(options)],
+def options_text(options: dict[str, Any]) -> str:
+    """Return the options as JSON; raise UsageError for a wrong one."""
+    from reactor_cli.run_options import RunOptions
+
+    RunOptions.from_keywords(options)
+    # Paths are text; the values of the config are those of JSON.
+    return json.dumps(options, default=str)
+
+
+def _start_process(served: list[str | None]) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "reactor_runtime.notebook"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -172,6 +182,10 @@ def _start_process(place: list[str | None], options: dict[str, Any]) -> subproce
         # Interrupting a cell sends SIGINT to the whole group of the kernel.
         start_new_session=True,
     )
+    assert process.stdin is not None, "it is a pipe"
+    process.stdin.write(f"{json.dumps(served)}\n")
+    process.stdin.flush()
+    return process
 
 
 def _query(url: str) -> str:
@@ -221,14 +235,14 @@ def _end_with_kernel() -> None:
 
 
 def main() -> int:
-    """Serve the class that the arguments name, with the options of `reactor run`; then remove its folder, if given."""
+    """Serve the class that the first line of stdin names, with its options; then remove its folder, if given."""
     from reactor_cli import app
     from reactor_runtime import manifest
 
-    project, module, name, folder = json.loads(sys.argv[1])
+    project, module, name, folder, options = json.loads(sys.stdin.readline())
     threading.Thread(target=_end_with_kernel, name="kernel-watch", daemon=True).start()
     try:
-        return app.main(["run", *sys.argv[2:]], manifest=manifest.of_class(Path(project), module, name))
+        return app.serve_class(manifest.of_class(Path(project), module, name), json.loads(options))
     finally:
         # A killed kernel leaves the folder, so the server removes it.
         if folder is not None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -64,9 +63,8 @@ def serve(model: type[Model], **options: Any) -> None:
     The options of `reactor run` are keywords: `port=9000`, `open=True`, `allow_host=["example.org"]`,
     `set={"train.lr": 0.001}`. The project is the directory of the file with the class; its `reactor.yaml` is optional.
     Prints errors as `reactor run` does, and raises SystemExit with its exit code. Raises ClassError for a class that
-    the model's process could not import, and UsageError where an event loop runs or True is given for an option that
-    takes a value. Returns at once while a server imports the model's file: the call in a script needs no
-    `if __name__ == "__main__":`.
+    the model's process could not import, and UsageError where an event loop runs. Returns at once while a server
+    imports the model's file: the call in a script needs no `if __name__ == "__main__":`.
     """
     if is_importing():
         return
@@ -82,7 +80,7 @@ def serve(model: type[Model], **options: Any) -> None:
         )
     from reactor_cli import app
 
-    code = app.main(["run", *arguments_of(options)], manifest=manifest)
+    code = app.serve_class(manifest, options)
     if code:
         raise SystemExit(code)
 
@@ -164,11 +162,11 @@ class ModelApp:
             await PlainTextResponse(f"{self._refusal}\n", 503)(scope, receive, send)
 
     def _serve_options(self) -> ServeOptions:
-        from reactor_cli.app import run_options
         from reactor_cli.common_options import project_config
+        from reactor_cli.run_options import RunOptions
 
         # The HTTP server's address is unknown here; with 0.0.0.0 requests by any address are accepted.
-        options = run_options([*arguments_of(self._options), "--host=0.0.0.0"])
+        options = RunOptions.from_keywords({**self._options, "host": "0.0.0.0"})
         return options.serve_options(self._manifest, project_config(self._manifest, options.overrides))
 
 
@@ -228,30 +226,3 @@ def _module_of(model: type[Model]) -> tuple[str, Path]:
     if name == "__main__" or (module.__spec__ is None and "." in name):
         raise ClassError(f"{file.name} can't be imported under its name", hint="rename it, as in my_model.py")
     return name, file
-
-
-def arguments_of(options: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of `reactor run` for options given by keyword.
-
-    Raises UsageError for True if the option takes a value: it would take the next argument.
-    """
-    from reactor_cli.app import run_parameters
-
-    declared = run_parameters()
-    arguments = []
-    for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        if name == "set" and isinstance(value, Mapping):
-            # As JSON, which is YAML.
-            value = [f"{key}={json.dumps(each, ensure_ascii=False)}" for key, each in value.items()]
-        parameter = declared.get(option)
-        if value is True:
-            if parameter is not None and not parameter.is_flag and option != "--reload":
-                raise UsageError(f"{name} takes a value, not True", hint=f"it is {option} {parameter.metavar}")
-            arguments.append(option)
-        elif isinstance(value, list | tuple):
-            repeated = parameter is None or parameter.multiple
-            arguments += [f"{option}={each}" for each in (value if repeated else [",".join(map(str, value))])]
-        elif value is not False and value is not None:
-            arguments.append(f"{option}={value}")
-    return arguments

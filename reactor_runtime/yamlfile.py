@@ -1,15 +1,17 @@
-"""Reads an author's YAML file with the place of each top-level key.
+"""Reads the YAML of authors, with the place of each value.
 
-Values are those of `yaml.safe_load`; duplicate keys are errors. PyYAML is imported in the functions, so that importing
-this file is cheap.
+Values are those of JSON, and numbers are written as in YAML 1.2. Duplicate keys are errors. PyYAML is imported in the
+functions, so that importing this file is cheap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from reactor_runtime.errors import Location, UsageError
 
@@ -24,12 +26,22 @@ _ADVICE = (
     ("undefined alias", "put quotes around a value that starts with *"),
     ("cannot start any token", "put quotes around the value"),
     ("is given twice", "keep one of the two"),
-    ("out of range", "put quotes around it if it isn't a date"),
-    ("must be in", "put quotes around it if it isn't a date"),
+    ("could not determine a constructor", "leave out the tag; the values are those of JSON"),
     ("'<stream end>'", "a bracket is opened and not closed"),
     ("unexpected end of stream", "a quote is opened and not closed"),
     ("another document", "remove the line `---`; one file holds one document"),
 )
+_TAG = "tag:yaml.org,2002:"
+# The core schema of YAML 1.2, https://yaml.org/spec/1.2.2/#103-core-schema: the numbers of JSON are among these.
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+# Unlike that schema, so that `yes` is what it was in YAML 1.1; keys are always text.
+_BOOL = re.compile("yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF")
+_TRUE = ("yes", "true", "on")
+_NULL = re.compile("~|null|Null|NULL|")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +78,13 @@ class YamlFile:
                 return _of_node(key, self.path, self._lines)
         return self.place(*steps)
 
+    def misread_numbers(self) -> Iterator[tuple[str, Location]]:
+        """Yield the values that are written as a number in another notation, such as 1_000, and are text here."""
+        for node in () if self._node is None else _walk(self._node):
+            for value in _plain_values(node):
+                if value.tag == f"{_TAG}str" and _is_number_elsewhere(value.value):
+                    yield value.value, _of_node(value, self.path, self._lines)
+
 
 def read(path: Path, kind: type[UsageError]) -> YamlFile:
     """Read `path` with safe YAML; an empty file has the value None. Raises `kind` with line and column."""
@@ -74,11 +93,9 @@ def read(path: Path, kind: type[UsageError]) -> YamlFile:
     text = _text(path, kind)
     lines = text.rstrip("\n").split("\n")
     try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
+        node, values = _load(text)
         if node is None:
             return YamlFile(path, None, Location(str(path), 1), {}, {})
-        values = _construct(loader, node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = _problem(error)
@@ -108,7 +125,7 @@ def parse_value(text: str) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        return _load(text)[1]
     except yaml.MarkedYAMLError as error:
         raise ValueError(_problem(error)) from None
     except (yaml.YAMLError, RecursionError) as error:
@@ -131,29 +148,120 @@ def _text(path: Path, kind: type[UsageError]) -> str:
         raise kind(f"{path} can't be read: {error.strerror}") from None
 
 
-def _construct(loader: yaml.SafeLoader, root: yaml.Node) -> Any:
-    """Construct the values of `root`; raise MarkedYAMLError for duplicate keys and impossible values.
+def _load(text: str) -> tuple[yaml.Node | None, Any]:
+    """Return the root and the values of a text; raise MarkedYAMLError for duplicate keys and impossible values.
 
     A value that contains itself is impossible too.
     """
     from yaml.constructor import ConstructorError
 
+    loader = _loader()(text)
+    root = loader.get_single_node()
+    if root is None:
+        return None, None
     for node in _walk(root):
         for earlier, key in _duplicates(node):
             problem = f'"{key.value}" is given twice; it is on line {earlier.start_mark.line + 1} already'
             raise ConstructorError(None, None, problem, key.start_mark)
     # PyYAML refuses a node inside itself only then.
     loader.deep_construct = True
-    try:
-        return loader.construct_document(root)
-    except ValueError as error:
-        # PyYAML constructs dates without checking them, and its error has no place.
-        for node in _walk(root):
+    return root, loader.construct_document(root)
+
+
+@functools.cache
+def _loader() -> type[yaml.SafeLoader]:
+    """Return the loader of YAML: the values of JSON, the numbers of YAML 1.2, and keys that are text as written."""
+    import yaml
+    from yaml.constructor import ConstructorError, SafeConstructor
+
+    def scalar(convert: Callable[[str], object]) -> Callable[[yaml.SafeLoader, Any], object]:
+        def construct(loader: yaml.SafeLoader, node: Any) -> object:
+            text = loader.construct_scalar(node)
             try:
-                type(loader)("").construct_document(node)
-            except ValueError:
-                culprit = node
-        raise ConstructorError(None, None, str(error), culprit.start_mark) from None
+                return convert(text)
+            except ValueError as error:
+                raise ConstructorError(None, None, str(error), node.start_mark) from None
+
+        return construct
+
+    kinds = {
+        "bool": scalar(_to_bool),
+        "int": scalar(_to_int),
+        "float": scalar(_to_float),
+        "null": scalar(lambda _: None),
+        "str": scalar(_whole),
+        "seq": SafeConstructor.construct_yaml_seq,
+        "map": SafeConstructor.construct_yaml_map,
+    }
+
+    class Loader(yaml.SafeLoader):
+        yaml_constructors: ClassVar[dict[Any, Any]] = {
+            None: SafeConstructor.construct_undefined,
+            **{f"{_TAG}{kind}": construct for kind, construct in kinds.items()},
+        }
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            # Only here are merge keys, `<<: *other`, resolved.
+            self.flatten_mapping(node)
+            return {self._key(key): self.construct_object(value, deep=deep) for key, value in node.value}
+
+        def _key(self, node: yaml.Node) -> str:
+            if isinstance(node, yaml.ScalarNode):
+                return _whole(node.value)
+            raise ConstructorError(None, None, "a key is one text, not a list or a mapping", node.start_mark)
+
+    # Not those of SafeLoader: dates, sets and numbers to the base 60 have no place in JSON.
+    Loader.yaml_implicit_resolvers = {}
+    for kind, pattern, first in (
+        ("int", _INT, "-+0123456789"),
+        ("float", _FLOAT, "-+.0123456789"),
+        ("bool", _BOOL, "yYnNtTfFoO"),
+        ("null", _NULL, ["~", "n", "N", ""]),
+        ("merge", re.compile("<<"), "<"),
+    ):
+        Loader.add_implicit_resolver(f"{_TAG}{kind}", re.compile(rf"(?:{pattern.pattern})\Z"), list(first))
+    return Loader
+
+
+def _to_bool(text: str) -> bool:
+    if not _BOOL.fullmatch(text):
+        raise ValueError(f"{text!r} is not a boolean")
+    return text.lower() in _TRUE
+
+
+def _to_int(text: str) -> int:
+    return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+
+
+def _to_float(text: str) -> float:
+    # Python writes inf and nan without the dot.
+    return float(text.replace(".", "") if text[-1:].isalpha() else text)
+
+
+def _whole(text: str) -> str:
+    """Join the halves of a character that JSON has escaped as two, as in "\\ud83d\\ude00", which PyYAML does not."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if _SURROGATE.search(text) else text
+
+
+def _plain_values(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    """Yield the values directly in a list or a mapping that are written without quotes."""
+    import yaml
+
+    inner = [value for _, value in _pairs(node)] if isinstance(node, yaml.MappingNode) else node.value
+    for value in inner if isinstance(inner, list) else ():
+        if isinstance(value, yaml.ScalarNode) and value.style is None:
+            yield value
+
+
+def _is_number_elsewhere(text: str) -> bool:
+    """Return whether Python or YAML 1.1 reads a text as a number."""
+    for convert in (float, lambda each: int(each, 0)):
+        try:
+            convert(text)
+        except ValueError:
+            continue
+        return True
+    return False
 
 
 def _walk(root: yaml.Node) -> Iterator[yaml.Node]:
@@ -172,10 +280,11 @@ def _walk(root: yaml.Node) -> Iterator[yaml.Node]:
 def _duplicates(node: yaml.Node) -> Iterator[tuple[yaml.Node, yaml.Node]]:
     import yaml
 
-    first: dict[tuple[str, str], yaml.Node] = {}
+    first: dict[str, yaml.Node] = {}
     for key, _ in _pairs(node):
-        if isinstance(key, yaml.ScalarNode):
-            earlier = first.setdefault((key.tag, key.value), key)
+        # A mapping may have several merge keys.
+        if isinstance(key, yaml.ScalarNode) and key.tag != f"{_TAG}merge":
+            earlier = first.setdefault(key.value, key)
             if earlier is not key:
                 yield earlier, key
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reactor_runtime.config import laid_over, load, override
+from reactor_runtime.config import Override, from_text, is_same, laid_over, load, override, to_text
 from reactor_runtime.errors import ConfigError
 
 
@@ -28,16 +27,14 @@ def test_an_empty_config_file_is_an_empty_config(tmp_path: Path, text: str) -> N
 
 
 def test_values_keep_their_yaml_types(tmp_path: Path) -> None:
-    path = written(
-        tmp_path, "width: 640\nscale: 0.5\nname: x\nlayers: [1, 2]\ndeep: {a: null, b: true}\nday: 2026-01-02\n"
-    )
+    path = written(tmp_path, "width: 640\nscale: 0.5\nname: x\nlayers: [1, 2]\ndeep: {a: null, b: true}\non: yes\n")
     assert load(path) == {
         "width": 640,
         "scale": 0.5,
         "name": "x",
         "layers": [1, 2],
         "deep": {"a": None, "b": True},
-        "day": datetime.date(2026, 1, 2),
+        "on": True,
     }
 
 
@@ -79,18 +76,18 @@ def test_a_duplicate_key_is_an_error_at_its_place(tmp_path: Path) -> None:
     ],
 )
 def test_set_takes_yaml_values(assignment: str, expected: dict[str, Any]) -> None:
-    assert load(None, [assignment]) == expected
+    assert load(None, [Override.parse(assignment)]) == expected
 
 
 def test_set_overrides_what_the_file_says_and_later_ones_win(tmp_path: Path) -> None:
     path = written(tmp_path, "width: 640\ntrain: {steps: 10, rate: 0.1}\nempty:\n")
-    config = load(path, ["width=1280", "train.steps=20", "train.steps=30", "empty.x=1"])
+    config = load(path, list(map(Override.parse, ("width=1280", "train.steps=20", "train.steps=30", "empty.x=1"))))
     assert config == {"width": 1280, "train": {"steps": 30, "rate": 0.1}, "empty": {"x": 1}}
 
 
 def test_override_leaves_its_argument_alone() -> None:
     config = {"a": {"b": 1}}
-    assert override(config, ["a.b=2"]) == {"a": {"b": 2}}
+    assert override(config, [Override.parse("a.b=2")]) == {"a": {"b": 2}}
     assert config == {"a": {"b": 1}}
 
 
@@ -106,13 +103,13 @@ def test_override_leaves_its_argument_alone() -> None:
         ("width.x=3", "width is a number (640), not a mapping", "set width itself"),
         ("deep.list.x=3", "deep.list is a list ([1]), not a mapping", "set deep.list itself"),
         ("a=[1", "isn't valid YAML", "quote it"),
-        ("a=2026-13-01", "month must be in 1..12", "quote it"),
+        ("a=!!timestamp 2026-13-01", "could not determine a constructor", "quote it"),
         ("a=\x07", "isn't valid YAML", "quote it"),
     ],
 )
 def test_a_bad_set_says_what_is_wrong_and_how_to_write_it(assignment: str, problem: str, hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        override({"width": 640, "deep": {"list": [1]}}, ["fine=1", assignment])
+        override({"width": 640, "deep": {"list": [1]}}, [Override.parse(each) for each in ("fine=1", assignment)])
     assert caught.value.message.startswith(f"--set {assignment}: ")
     assert problem in caught.value.message
     assert hint in caught.value.hint
@@ -129,7 +126,7 @@ def test_one_config_is_laid_over_another_mapping_by_mapping() -> None:
 
 def overridden(config: dict[str, Any], assignment: str) -> dict[str, Any] | ConfigError:
     try:
-        return override(config, [assignment])
+        return override(config, [Override.parse(assignment)])
     except ConfigError as error:
         return error
 
@@ -160,5 +157,65 @@ def test_an_override_that_looks_misspelt_is_warned_of(tmp_path: Path, assignment
     path = tmp_path / "config.yml"
     path.write_text("width: 640\ntrain:\n  lr: 1\n")
     warnings: list[str] = []
-    load(path, [assignment], warn=warnings.append)
+    load(path, [Override.parse(assignment)], warn=warnings.append)
     assert warnings == ([] if warning is None else [warning])
+
+
+@pytest.mark.parametrize("text", ["1_000e3", "1_000", "0b101", "-0x1F", "nan", "Infinity"])
+def test_text_in_the_file_that_looks_like_a_number_is_warned_of(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, f"width: 640\ntrain:\n  lr: [{text}]\nquoted: '{text}'\n{text}: a\n")
+    warnings: list[str] = []
+    assert load(path, warn=warnings.append)["train"] == {"lr": [text]}
+    wanted = "write a number as 1000, 1e-5 or 0x1f, or put quotes around text"
+    assert warnings == [f"config.yml:3: {text} is text; {wanted}"]
+
+
+@pytest.mark.parametrize("text", ["12:30", "2026-01-02", "1.2.3", "a1", "true", "1e-5", "0o17", ".inf"])
+def test_other_values_of_the_file_are_not_warned_of(tmp_path: Path, text: str) -> None:
+    warnings: list[str] = []
+    load(written(tmp_path, f"key: {text}\n"), warn=warnings.append)
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({1, 2}, "set a is a set"),
+        ({1: 2}, "set a has keys that are no text"),
+        ([0, {"b": b""}], "set a[1].b is a bytes"),
+    ],
+)
+def test_a_value_in_python_that_json_has_not_is_refused(value: object, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Override.of("a", value)
+    assert caught.value.message.startswith(f"{problem}, and a config has the values of JSON")
+
+
+def test_a_value_in_python_that_contains_itself_is_refused() -> None:
+    value: list[object] = []
+    value.append(value)
+    with pytest.raises(ConfigError, match="set a is nested too deeply"):
+        Override.of("a", value)
+
+
+def test_an_override_in_python_has_a_key_with_dots() -> None:
+    assert override({"a": {"b": 1}}, [Override.of("a.c", (1, 2))]) == {"a": {"b": 1, "c": [1, 2]}}
+    with pytest.raises(ConfigError, match="the key has an empty part"):
+        Override.of("a..b", 1)
+
+
+@pytest.mark.parametrize(("other", "same"), [(1, True), (1.0, False), (True, False), ("1", False)])
+def test_configs_are_the_same_if_types_are_too(other: object, same: bool) -> None:
+    assert is_same({"a": 1}, {"a": other}) is same
+
+
+def test_the_config_of_a_recording_of_an_earlier_version_is_yaml() -> None:
+    assert from_text("width: 64\nlr: 1.0e-05\n") == {"width": 64, "lr": 1e-5}
+    assert from_text("") == {}
+    for text in ("[1]", "a: !!python/name:os.system", "{", "[" * 100_000):
+        with pytest.raises(ConfigError, match="the config of the recording"):
+            from_text(text)
+
+
+def test_a_config_with_objects_of_the_class_can_be_recorded() -> None:
+    assert from_text(to_text({"weights": Path("/a"), (1, 2): 3})) == {"weights": "/a"}  # type: ignore[dict-item]

@@ -321,7 +321,7 @@ def test_without_settings_the_page_has_none(tmp_path: Path) -> None:
         ),
         ("presets: [a]", '"presets" is a list, not a mapping of names', "write `presets: {Night: {"),
         ("presets: {Night: dark}", 'the preset "Night" is not a mapping of fields to values', "with field names"),
-        ("presets: {Night: {day: 2024-01-01}}", 'the preset "Night" can\'t be sent as JSON', "with field names"),
+        ("presets: {Night: {day: .nan}}", 'the preset "Night" can\'t be sent as JSON', "with field names"),
     ],
 )
 def test_a_wrong_setting_of_the_page_names_its_line(tmp_path: Path, line: str, message: str, hint: str) -> None:

@@ -156,6 +156,28 @@ async def test_the_page_of_a_class_of_a_cell_is_shown_until_the_kernel_ends(kern
     assert not is_folder(folder)
 
 
+async def test_a_class_of_a_file_is_served_until_its_options_change(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "my_model.py").write_text(f"{IMPORTS}\n{OUTPUT}\n{MODEL.replace('{more}', '0')}")
+    kernel.execute("from my_model import MyModel")
+    first = url_in(kernel.execute("server = show(MyModel, config={'level': 100})"))
+    assert abs(await level_at(first) - 100) < 3
+    assert url_in(kernel.execute("server = show(MyModel, config={'level': 100})")) == first
+    (tmp_path / "my_model.py").write_text(f"{IMPORTS}\n{OUTPUT}\n{MODEL.replace('{more}', '50')}")
+    await until_level(first, 150)
+    second = url_in(kernel.execute("server = show(MyModel, config={'level': 100.0})"))
+    assert second != first
+    kernel.execute(MODEL.replace("{more}", "0"))
+    assert url_in(kernel.execute("server = show(MyModel, config={'level': 100.0})")) != second
+
+
+async def test_a_number_of_the_config_is_one_in_the_model(kernel: Kernel) -> None:
+    kernel.execute(
+        MODEL.replace('self.level = config["level"]', 'self.level = config["level"] * 1e22').replace("{more}", "0")
+    )
+    url = url_in(kernel.execute("server = show(MyModel, config={'level': 2e-20})"))
+    assert abs(await level_at(url) - 200) < 3
+
+
 async def test_a_class_in_a_cell_with_magics_is_served(kernel: Kernel) -> None:
     magics = "%%capture printed\n\n%%time\nhere = !pwd\n%precision 3\n"
     kernel.execute(magics + MODEL.replace("{more}", "50"))
@@ -174,7 +196,9 @@ def test_a_model_is_run_step_by_step_in_a_cell(kernel: Kernel) -> None:
 
 def test_a_class_that_can_not_be_served_is_explained_in_the_cell(kernel: Kernel) -> None:
     output = kernel.execute("show(MyModel, config={'level': 100}, port='x')")
-    assert 'UsageError: MyModel could not be served: error: --port: "x" is not a whole number' in output
+    assert 'UsageError: port: "x" is not a whole number' in output
+    output = kernel.execute("show(MyModel, config={'level': 100}, ssl_keyfile='key.pem')")
+    assert "UsageError: MyModel could not be served: error: --ssl-keyfile without a certificate" in output
     assert "ClassError: no cell of this notebook defines Made" in kernel.execute(
         "show(type('Made', (VideoModel,), {'start_session': lambda self: None, '__module__': '__main__'}))"
     )

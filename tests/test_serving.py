@@ -15,7 +15,7 @@ from reactor_runtime import serve
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.errors import ClassError, ManifestError, UsageError
-from reactor_runtime.serving import arguments_of, manifest_of
+from reactor_runtime.serving import manifest_of
 from tests.processes import ended_after
 from tests.server.running import RunningServer, environment
 from tests.timeouts import TIMEOUT_S
@@ -104,28 +104,11 @@ async def test_serving_where_an_event_loop_runs_is_refused(tmp_path: Path) -> No
         serve(model)
 
 
-def test_options_are_those_of_reactor_run() -> None:
-    given = {"port": 9000, "open": True, "dev": False, "token": None, "max_session": "5m", "allow_host": ["a", "b"]}
-    assert arguments_of(given) == ["--port=9000", "--open", "--max-session=5m", "--allow-host=a", "--allow-host=b"]
-    assert arguments_of({"set": {"train.lr": 0.1, "name": "café"}}) == ["--set=train.lr=0.1", '--set=name="café"']
-    assert arguments_of({"set": ["a=1"]}) == ["--set=a=1"]
-
-
-def test_a_list_for_an_option_that_is_not_repeatable_is_joined_by_commas() -> None:
-    assert arguments_of({"gpus": [0, 1]}) == ["--gpus=0,1"]
-    assert arguments_of({"forwarded_allow_ips": ("127.0.0.1", "::1")}) == ["--forwarded-allow-ips=127.0.0.1,::1"]
-
-
-def test_true_for_an_option_with_a_value_is_an_error() -> None:
-    with pytest.raises(UsageError, match="token takes a value, not True"):
-        arguments_of({"token": True, "port": 9000})
-
-
 def test_a_wrong_option_is_reported_as_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with imported(tmp_path, "served_option", MODEL) as model, pytest.raises(SystemExit) as ended:
         serve(model, prot=9000)
     assert ended.value.code == 2
-    assert "there is no option --prot" in capsys.readouterr().err
+    assert "there is no option prot\nhint: did you mean port?" in capsys.readouterr().err
 
 
 def test_a_script_serves_its_own_class_without_a_guard(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import typer
 from reactor_cli import console
 from reactor_cli.common_options import (
     Directory,
-    Overrides,
     PathOption,
     Verbose,
     duration,
@@ -52,7 +51,10 @@ def bench(
     context: typer.Context,
     directory: Directory = None,
     path: PathOption = None,
-    overrides: Overrides = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Override a config value; may be repeated."),
+    ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", parser=duration, metavar="TIME", help="How long to measure, in each round.")
     ] = SECONDS,
@@ -118,7 +120,7 @@ def _check_options(
 
     # The server would refuse the second one only after the first was measured.
     for value in compare or ():
-        config.override({}, [*(overrides or ()), value])
+        config.override({}, [config.Override.parse(each) for each in (*(overrides or ()), value)])
     if compare is not None and compare_git is not None:
         raise UsageError("--compare and --compare-git both name what is compared", hint="leave out one of them")
     if not seconds:

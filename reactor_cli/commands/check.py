@@ -14,6 +14,7 @@ from reactor_runtime.errors import ReactorError, from_json, to_json
 
 if TYPE_CHECKING:
     from reactor_cli.child import End
+    from reactor_runtime.config import Override
 
 EPILOG = """
 \b
@@ -63,7 +64,7 @@ def check(
         console.err(render(warning, verbose=verbose, label="warning"))
 
 
-def _outline(directory: Path, overrides: list[str], *, step: bool, end: End) -> dict[str, Any]:
+def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End) -> dict[str, Any]:
     from reactor_runtime import manifest
 
     checked = manifest.load(directory)

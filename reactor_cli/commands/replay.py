@@ -23,6 +23,7 @@ from reactor_runtime.errors import UsageError
 from reactor_runtime.output_file import check_output_file
 
 if TYPE_CHECKING:
+    from reactor_runtime.config import Override
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.recording.entries import Pieces
     from reactor_runtime.recording.file import SessionRecording
@@ -106,10 +107,8 @@ def replay(
     return 0 if accepted else 1
 
 
-def open_recording(path: Path, overrides: list[str]) -> SessionRecording:
+def open_recording(path: Path, overrides: list[Override]) -> SessionRecording:
     """Read a recording; warn if it lacks the end of its session, and about overrides that look misspelt."""
-    import yaml
-
     from reactor_runtime import config
     from reactor_runtime.recording.file import read_recording
 
@@ -122,7 +121,7 @@ def open_recording(path: Path, overrides: list[str]) -> SessionRecording:
             f"{name} lacks the end of its session, because recording goes on, its process was killed, or the disk was "
             f"full: only its first {recording.steps} steps are replayed"
         )
-    for line in config.misspelt_keys(yaml.safe_load(recording.header.config) or {}, overrides):
+    for line in config.misspelt_keys(config.from_text(recording.header.config), overrides):
         console.warn(line)
     return recording
 
@@ -130,7 +129,7 @@ def open_recording(path: Path, overrides: list[str]) -> SessionRecording:
 def replay_in_project(
     recording: SessionRecording,
     project: Path,
-    overrides: list[str],
+    overrides: list[Override],
     *,
     out: Path | None = None,
     diff: Path | None = None,
@@ -174,7 +173,7 @@ def _refuse_options(given: dict[str, object], why: str) -> None:
 
 
 def _replay(
-    recording: SessionRecording, checked: Manifest, overrides: list[str], out: Path | None, *, with_diff: bool
+    recording: SessionRecording, checked: Manifest, overrides: list[Override], out: Path | None, *, with_diff: bool
 ) -> tuple[Replay, FrameDiff | None]:
     from reactor_runtime import config, schema
     from reactor_runtime.testing.frame_diff import FrameDiff

@@ -58,30 +58,33 @@ def run(context: typer.Context, options: RunOptions, on_cluster: ClusterRunOptio
 
     The page is available at once and shows the progress of loading; Ctrl-C stops.
     """
-    from reactor_runtime import manifest, streams
+    from reactor_runtime import manifest
 
-    streams.install()
     settings = context.ensure_object(console.Settings)
     settings.verbose = options.verbose
-    checked = settings.manifest or manifest.load(project_directory(options.directory, options.path))
-    cluster = _cluster_options(checked, options, on_cluster, is_program=settings.manifest is not None)
-    served = options.serve_options(checked, project_config(checked, options.overrides))
+    checked = manifest.load(project_directory(options.directory, options.path))
+    serve_project(checked, options, settings, _cluster_options(checked, options, on_cluster))
+
+
+def serve_project(
+    manifest: Manifest, options: RunOptions, settings: console.Settings, cluster: ClusterOptions | None = None
+) -> None:
+    """Serve a project here or on a cluster until a signal."""
+    from reactor_runtime import streams
+
+    streams.install()
+    settings.verbose = options.verbose
+    served = options.serve_options(manifest, project_config(manifest, options.overrides))
     settings.json_logs = served.log_format == "json"
     with contextlib.ExitStack() as stack:
         share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None
         serve_model(served, cluster, open_page=options.open_page, share=share)
 
 
-def _cluster_options(
-    checked: Manifest, options: RunOptions, on_cluster: ClusterRunOptions, *, is_program: bool
-) -> ClusterOptions | None:
+def _cluster_options(checked: Manifest, options: RunOptions, on_cluster: ClusterRunOptions) -> ClusterOptions | None:
     cluster = on_cluster.cluster_options(checked, options.sessions)
     if cluster is None:
         return None
-    if is_program:
-        raise UsageError(
-            "serve() does not serve on a cluster", hint="add a reactor.yaml, and use `reactor run --on ray`"
-        )
     options.refuse_on_cluster()
     try:
         import jwt  # noqa: F401

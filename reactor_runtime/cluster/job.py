@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
-
 from reactor_runtime import manifest
 from reactor_runtime.server.options import Access, ServeOptions, TurnLimits
 from reactor_runtime.version import version
@@ -26,15 +24,15 @@ _MARK = "\x01reactor-worker "
 class WorkerJob:
     """Describe a worker: its id and cluster, the project on its machine, and its options of `reactor run`.
 
-    `version` is that of Reactor at the front, `config` the config in YAML, `build` a hash of the project and of these
-    options. `url` is the worker's URL for clients, with {host}, {node} and {port}; "" is the worker's address.
+    `version` is that of Reactor at the front, `build` a hash of the project and of these options. `url` is the worker's
+    URL for clients, with {host}, {node} and {port}; "" is the worker's address.
     """
 
     cluster: str
     worker: str
     secret: str
     project: str
-    config: str
+    config: dict[str, Any]
     version: str = ""
     build: str = ""
     host: str = "127.0.0.1"
@@ -59,7 +57,7 @@ class WorkerJob:
         access, limits = options.access, options.limits
         return cls(
             version=version(),
-            config=yaml.safe_dump(options.config, sort_keys=False),
+            config=options.config,
             max_viewers=options.max_viewers,
             max_session_s=limits.max_session_s,
             idle_timeout_s=limits.idle_timeout_s,
@@ -94,7 +92,7 @@ class WorkerJob:
         """Return the options of the worker's server: one session, no queue of its own."""
         return ServeOptions(
             manifest=manifest.load(Path(self.project)),
-            config=yaml.safe_load(self.config) or {},
+            config=self.config,
             host=self.host,
             port=port,
             access=Access(

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
@@ -360,7 +358,7 @@ class Host:
                     self._accept(message, current[1])
             case ipc.ReloadFiles():
                 assert self.reloader is not None, "the server sends this only with Load.reload"
-                self.reloader.reload(yaml.safe_load(message.config), everything=message.everything)
+                self.reloader.reload(message.config, everything=message.everything)
             case ipc.Credit():
                 self._emitter.credit(message)
             case ipc.StartSession():

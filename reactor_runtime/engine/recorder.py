@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.values.upload import UploadedFile
+from reactor_runtime.config import to_text
 from reactor_runtime.engine.seeds import MOST_SEEDS
 from reactor_runtime.engine.session_file import ReloadedFiles, SessionFile, Written
 from reactor_runtime.engine.session_log import ReloadOutcome
@@ -80,7 +80,7 @@ class Recorder:
     def __init__(
         self,
         options: RecordOptions,
-        config: str,
+        config: dict[str, Any],
         project: Path,
         *,
         on_kept: Callable[[Kept], object] = lambda _: None,
@@ -88,7 +88,7 @@ class Recorder:
         most_held_bytes: int = MOST_HELD_BYTES,
     ) -> None:
         self._options = options
-        self._config = config
+        self._config = to_text(config)
         self._project = project
         self._most_held_bytes = most_held_bytes
         self._queue = _WriterThread(most_queued_bytes, on_kept)
@@ -105,7 +105,7 @@ class Recorder:
             return None
         header = Header(
             model=f"{contract.model.__module__}:{contract.model.__qualname__}",
-            config=self._config if reloaded is None else yaml.safe_dump(reloaded.config, sort_keys=False),
+            config=self._config if reloaded is None else to_text(reloaded.config),
             contract=contract.to_json(),
             seed=secrets.randbelow(MOST_SEEDS),
             client=start.client,
@@ -163,7 +163,7 @@ class _SessionRecorder:
         # Code on trial with another contract has no entry, so a return to the old code is not "reverted" but "failed".
         kind = outcome.kind if self._other_contract_at is None else "failed"
         self._other_contract_at = None
-        config = yaml.safe_dump(outcome.config, sort_keys=False)
+        config = to_text(outcome.config)
         entry = ReloadEntry(step, kind, waiting, config)
         # The queue refers to the sources, which it does not copy.
         self._writing.put(ReloadedFiles(entry, outcome.sources))

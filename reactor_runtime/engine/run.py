@@ -13,8 +13,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
-
 from reactor_runtime import errors, logs, prints, streams
 from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.contract import Contract
@@ -107,12 +105,11 @@ def _load(
     with watch_output(progress.add_line, outputs):
         contract = _import_model(load, progress)
         channel.send(describe(contract))
-    given = yaml.safe_load(load.config)
-    config = author.config_of(contract.model, given, project)
+    config = author.config_of(contract.model, load.config, project)
     settings = ReloadSettings(
         modules=modules,
         place=(load.module, load.class_name),
-        config=given,
+        config=load.config,
         keeps_sessions=True,
         while_loading=lambda contract: _progress_reported(contract.model, progress, outputs),
     )

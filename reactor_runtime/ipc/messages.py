@@ -13,16 +13,15 @@ from typing import Any
 class Load:
     """server → engine, once: import the class, check it, load it.
 
-    `config` is YAML, because JSON has no dates and sets; load() gets its value. `engine` is the number of the engine in
-    log lines, "" if there is only one. `record` is the directory for recordings of sessions, "" for none; with
-    `record_only_kept` it gets only those that a KeepRecording asks for. `presets` are those of the manifest, which have
-    to fit the model.
+    `engine` is the number of the engine in log lines, "" if there is only one. `record` is the directory for recordings
+    of sessions, "" for none; with `record_only_kept` it gets only those that a KeepRecording asks for. `presets` are
+    those of the manifest, which have to fit the model.
     """
 
     project: str
     module: str
     class_name: str
-    config: str
+    config: dict[str, Any]
     log_level: str
     log_format: str
     trace: bool = False
@@ -121,7 +120,7 @@ class ReloadFiles:
     `config` is that of Load, read again. With `everything` all modules are executed again, changed or not.
     """
 
-    config: str
+    config: dict[str, Any]
     everything: bool = False
 
 

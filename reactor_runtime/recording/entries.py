@@ -24,7 +24,7 @@ ReloadKind = Literal["applied", "loaded", "failed", "reverted"]
 class Header:
     """Describe a session: the model, what it was loaded with, its client and its seed.
 
-    `config` is the YAML of the config; `contract` is that of `reactor.welcome`; `files` maps the files of the project
+    `config` is the config as JSON; `contract` is that of `reactor.welcome`; `files` maps the files of the project
     that were used to the hashes of their content. `started_at` is in Unix seconds, as is `joined_at` of the client.
     """
 
@@ -67,7 +67,7 @@ class ReadEntry:
 class ReloadEntry:
     """Record that the code that makes frames ended after `step` steps and started again, after a reload of this `kind`.
 
-    With `waiting` it ended in a read that waited for an input. `config` is the YAML of what the model was loaded with
+    With `waiting` it ended in a read that waited for an input. `config` is the JSON of what the model was loaded with
     last, `files` are the hashes of the project's files that are used from here on.
     """
 

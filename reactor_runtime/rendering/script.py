@@ -153,8 +153,10 @@ class _Reader:
         return value
 
     def _time_s(self, idx: int, value: Any) -> float:
-        number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|)", str(value).strip())
-        if number is None or isinstance(value, bool):
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
+            return float(value)
+        number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|)", value.strip()) if isinstance(value, str) else None
+        if number is None:
             where = self._file.place(idx, "at")
             raise UsageError(f"at is {value!r}, not a time", where=where, hint="write it as 2.5s, 300ms or 1m")
         return float(number[1]) * UNITS_S[number[2]]
@@ -182,11 +184,10 @@ class _Reader:
             steps = re.findall(r"\w+", error.fields[0].path)[1:]
             inner = [int(step) if step.isdecimal() else step for step in steps]
             raise UsageError(str(error), where=self._file.place(idx, "data", *inner)) from None
-        except (TypeError, ValueError) as error:
+        except ValueError as error:
+            # JSON has no .nan and .inf.
             where = self._file.place(idx, "data")
-            # JSON has no .nan and .inf; other types are those of YAML.
-            hint = "put quotes around dates and times" if isinstance(error, TypeError) else "write a finite number"
-            raise UsageError(f"{spec.name}: {error}", where=where, hint=hint) from None
+            raise UsageError(f"{spec.name}: {error}", where=where, hint="write a finite number") from None
         return data_json
 
     def _with_uploads(self, value: Any, steps: list[str | int], uploads: list[UploadedFile]) -> Any:

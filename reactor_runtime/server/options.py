@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from reactor_runtime.config import Override
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.net.listening import is_loopback
@@ -65,10 +66,10 @@ class TurnLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadOptions:
-    """How saved files are applied: with `full` by a restart of the engine; `overrides` are the texts of `--set`."""
+    """How saved files are applied: with `full` by a restart of the engine; `overrides` are those of `--set`."""
 
     full: bool = False
-    overrides: tuple[str, ...] = ()
+    overrides: tuple[Override, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

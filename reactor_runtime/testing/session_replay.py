@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.values.upload import UploadedFile
-from reactor_runtime.config import laid_over
+from reactor_runtime.config import from_text, laid_over
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.session_log import ReloadOutcome
@@ -67,7 +65,7 @@ def replay_recording(
     refuse_other_contract(recording, Contract.of(model))
 
     def configured(recorded: str) -> dict[str, Any]:
-        return laid_over(yaml.safe_load(recorded) or {}, dict(config or {}))
+        return laid_over(from_text(recorded), dict(config or {}))
 
     given = configured(recording.header.config)
     comparison = Comparison(recording, on_output)

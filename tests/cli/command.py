@@ -15,6 +15,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import typer
+
+from reactor_cli.app import app
 from tests.timeouts import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +28,15 @@ class Outcome:
     code: int
     out: str
     err: str
+
+
+def command_of_run() -> typer.core.TyperCommand:
+    """Return the declaration of `reactor run`, which parses its arguments."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup), "there are several commands"
+    command = group.commands["run"]
+    assert isinstance(command, typer.core.TyperCommand), "it is made of a function"
+    return command
 
 
 def environment(**variables: str) -> dict[str, str]:

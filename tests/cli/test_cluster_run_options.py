@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from reactor_cli.app import run_options
 from reactor_cli.cluster_run_options import ClusterRunOptions
 from reactor_cli.run_options import RunOptions
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.options import ClusterOptions
 from reactor_runtime.errors import UsageError
 from reactor_runtime.manifest import Manifest
-from tests.cli.command import reactor
+from tests.cli.command import command_of_run, reactor
 from tests.server.running import write_project
 
 MANIFEST = Manifest(Path("project"), "a:B", "a", "B", "b", None)
@@ -104,19 +104,14 @@ def test_a_wrong_url_of_workers_is_refused(url: str) -> None:
     [("--gpus-per-session", "1.5"), ("--cpus-per-session", "x"), ("--worker-ports", "9"), ("--worker-ports", "9-8")],
 )
 def test_a_wrong_value_is_refused(option: str, value: str) -> None:
-    with pytest.raises(UsageError, match=f'"{value}" is n'):
-        run_options([option, value])
+    with pytest.raises(typer.BadParameter, match=f'"{value}" is n'):
+        command_of_run().make_context("run", [option, value])
 
 
 @pytest.mark.parametrize("options", [{"gpus": "0"}, {"reload": "full"}, {"record": Path("x")}, {"trace": Path("x")}])
 def test_options_of_engines_on_this_machine_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="not available with --on ray"):
         RunOptions(**options).refuse_on_cluster()
-
-
-def test_a_program_that_serves_itself_is_no_front() -> None:
-    with pytest.raises(UsageError, match="front of a cluster"):
-        run_options(["--on", "ray"])
 
 
 def test_ports_are_a_range() -> None:

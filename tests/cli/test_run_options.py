@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reactor_cli.app import run_options
-from reactor_cli.run_options import TOKEN_VARIABLE, RunOptions, count_sessions, parse_gpus
+from reactor_cli.cluster_run_options import ClusterRunOptions
+from reactor_cli.run_options import TOKEN_VARIABLE, RunOptions, count_sessions, parse_gpus, split_options
 from reactor_runtime import manifest
+from reactor_runtime.config import Override
 from reactor_runtime.errors import UsageError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.options import Access, ServeOptions
-from tests.cli.command import reactor
+from tests.cli.command import command_of_run, reactor
 
 UUID = "8932f937-d72c-4106-c12f-20bd9faed9f6"
 
@@ -116,12 +118,12 @@ def test_each_gpu_has_a_session_unless_there_are_more(sessions: int | None, gpus
     ("arguments", "full"), [(["--reload"], False), (["--reload=full", "--set", "a=1"], True), ([], None)]
 )
 def test_reload_takes_a_value_or_none(tmp_path: Path, arguments: list[str], full: bool | None) -> None:
-    options = run_options([*arguments, str(tmp_path)])
+    options, _ = split_options(command_of_run().make_context("run", [*arguments, str(tmp_path)]).params)
     (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel")
     reload = options.serve_options(manifest.load(tmp_path), {}).reload
     assert (None if reload is None else reload.full) is full
     assert options.directory == tmp_path
-    assert reload is None or reload.overrides == (("a=1",) if full else ())
+    assert reload is None or reload.overrides == ((Override.parse("a=1"),) if full else ())
 
 
 def test_without_options_the_server_has_its_defaults() -> None:
@@ -148,3 +150,60 @@ def test_a_wrong_number_of_sessions_is_an_error(tmp_path: Path, given: str) -> N
     outcome = reactor("run", "--sessions", given, cwd=tmp_path)
     assert outcome.code == 2
     assert f'"{given}" is not a whole number from 1 to 10000' in outcome.err
+
+
+def test_keywords_have_the_names_and_values_of_the_options() -> None:
+    given = {"port": 9000, "open": True, "dev": False, "token": None, "max_session": "5m", "allow_host": ["a", "b"]}
+    options = RunOptions(port=9000, open_page=True, max_session=300.0, allow_host=["a", "b"])
+    assert RunOptions.from_keywords(given) == options
+    assert RunOptions.from_keywords({"gpus": [0, 1], "allow_origin": "http://a"}) == RunOptions(
+        gpus="0,1", allow_origin=["http://a"]
+    )
+    assert RunOptions.from_keywords({"forwarded_allow_ips": ("127.0.0.1", "::1")}).proxies == "127.0.0.1,::1"
+    assert RunOptions.from_keywords({"idle_timeout": 0.5, "ssl_certfile": "a.pem"}) == RunOptions(
+        idle_timeout=0.5, certificate=Path("a.pem")
+    )
+
+
+@pytest.mark.parametrize(("given", "reload"), [(True, "in-place"), ("full", "full"), (False, None), (None, None)])
+def test_reload_is_true_or_a_value(given: object, reload: str | None) -> None:
+    assert RunOptions.from_keywords({"reload": given}).reload == reload
+
+
+def test_set_takes_a_mapping_or_texts() -> None:
+    assert RunOptions.from_keywords({"set": {"train.lr": 1e-5}}).overrides == [Override.of("train.lr", 1e-5)]
+    assert RunOptions.from_keywords({"set": ["a=1e-5", "b=x"]}).overrides == [
+        Override.parse("a=1e-5"),
+        Override.parse("b=x"),
+    ]
+    assert RunOptions.from_keywords({"set": "a=1"}).overrides == [Override.parse("a=1")]
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"prot": 9000}, "there is no option prot", "did you mean port?"),
+        ({"path": "."}, "there is no option path", ""),
+        ({"on": "ray"}, "on is an option of a cluster", "reactor run --on ray"),
+        ({"token": True}, "token takes a value, not True", "--token TOKEN"),
+        ({"open": "yes"}, "open is True or False, not 'yes'", ""),
+        ({"port": 1.5}, 'port: "1.5" is not a whole number', ""),
+        ({"log_level": "loud"}, 'log_level: "loud" is not one of', ""),
+        ({"set": 3}, "set is 3", "train.lr"),
+        ({"set": {"a": {1}}}, "set a is a set", "numbers"),
+    ],
+)
+def test_a_wrong_keyword_is_a_usage_error(given: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        RunOptions.from_keywords(given)
+    assert caught.value.message.startswith(message)
+    assert hint in caught.value.hint
+
+
+def test_every_option_but_the_project_is_a_keyword() -> None:
+    command = command_of_run()
+    cluster = {field.name for field in fields(ClusterRunOptions)}
+    names = [each.opts[0] for each in command.params if each.name not in (*cluster, "directory", "path", "help")]
+    assert "--ssl-certfile" in names
+    for name in names:
+        RunOptions.from_keywords({name.removeprefix("--").replace("-", "_"): None})

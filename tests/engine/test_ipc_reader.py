@@ -71,7 +71,7 @@ def channel(engine: EngineProcess, tmp_path: Path) -> Channel:
     """The server's end of an engine that serves a session."""
     (tmp_path / "panicking.py").write_text(MODEL)
     channel = Channel(engine.socket)
-    channel.send(ipc.Load(str(tmp_path), "panicking", "Panicking", "{}", "info", "text"))
+    channel.send(ipc.Load(str(tmp_path), "panicking", "Panicking", {}, "info", "text"))
     wait_for(channel, ipc.Ready)
     channel.send(ipc.StartSession("s-1", "c-1", 0.0))
     wait_for(channel, ipc.Started)

@@ -289,7 +289,7 @@ async def test_the_server_knows_every_kind_that_is_watched() -> None:
 @pytest.mark.parametrize("only_kept", [False, True])
 async def test_the_file_of_a_recording_is_no_leak(only_kept: bool, tmp_path: Path) -> None:
     written = threading.Event()
-    recorder = Recorder(RecordOptions(tmp_path, only_kept=only_kept), "{}", tmp_path, on_kept=lambda _: written.set())
+    recorder = Recorder(RecordOptions(tmp_path, only_kept=only_kept), {}, tmp_path, on_kept=lambda _: written.set())
     before = read_usage(recorder.descriptors).things["descriptors"]
     assert recorder.start_log(StartSession("s-1", "c-1", 0.0), Contract.of(Leaking)) is not None
     recorder.keep("s-1")

@@ -43,7 +43,7 @@ class Noise(ReactorPipeline):
 
 
 def recorder_in(directory: Path, **options: Any) -> Recorder:
-    return Recorder(RecordOptions(directory), "{}\n", directory, **options)
+    return Recorder(RecordOptions(directory), {}, directory, **options)
 
 
 def warnings_in(log: pytest.LogCaptureFixture) -> list[str]:
@@ -58,7 +58,7 @@ def test_a_session_has_a_file_with_all_that_describes_it(tmp_path: Path) -> None
     (file,) = tmp_path.iterdir()
     recording = read_recording(file)
     assert recording.header.model == "tests.engine.test_recorder:Noise"
-    assert recording.header.config == "width: 64\n"
+    assert recording.header.config == '{"width": 64}'
     assert {"reactor-live", "python", "numpy", "machine"} <= recording.header.versions.keys()
     assert recording.header.contract == Contract.of(Noise).to_json()
     assert [(event.name, event.data_json) for event in recording.events] == [("set_brightness", '{"brightness": 0.5}')]
@@ -313,7 +313,7 @@ class Holding:
     def __init__(self, directory: Path, **options: Any) -> None:
         self.answers: queue.SimpleQueue[Kept] = queue.SimpleQueue()
         given = RecordOptions(directory, only_kept=True)
-        self.recorder = Recorder(given, "{}\n", directory, on_kept=self.answers.put, **options)
+        self.recorder = Recorder(given, {}, directory, on_kept=self.answers.put, **options)
 
     def keep(self) -> Kept:
         self.recorder.keep("s-1")

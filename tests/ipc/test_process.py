@@ -88,7 +88,7 @@ def load(engine: EngineProcess, project: Path, body: str) -> Channel:
     (project / "slow.py").write_text(MODEL.format(body))
     engine.socket.setblocking(True)
     channel = Channel(engine.socket)
-    channel.send(ipc.Load(str(project), "slow", "Slow", "{}", "info", "text"))
+    channel.send(ipc.Load(str(project), "slow", "Slow", {}, "info", "text"))
     assert any(message == ipc.Loading("loading") for message in channel)
     return channel
 

@@ -313,7 +313,7 @@ async def test_a_session_is_recorded_with_the_config_that_a_reload_has_applied(
         await shown(client, 50)
         await client.send("reactor.keep")
         kept = read_recording(Path((await client.data("reactor.keep"))["file"]))
-        assert kept.header.config == "level: 40\n"
+        assert kept.header.config == '{"level": 40}'
         project.reset()
         await shown(client, 10)
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.testing import Studio
@@ -26,7 +24,7 @@ def recorded(
 ) -> Iterator[Studio[Model]]:
     """Record the sessions that the block plays into `directory`."""
     options = RecordOptions(directory, with_video=with_video)
-    recorder = Recorder(options, yaml.safe_dump(config or {}), project or directory)
+    recorder = Recorder(options, config or {}, project or directory)
     with contextlib.closing(recorder), Studio(model, config, logs=recorder) as studio:
         if warm_up:
             studio.warm_up()

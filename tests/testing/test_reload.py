@@ -828,7 +828,7 @@ class Recorded:
         self.project = project
         self.directory = directory
         self.write()
-        self.recorder = Recorder(RecordOptions(directory), "shift: 3\n", project.folder)
+        self.recorder = Recorder(RecordOptions(directory), {"shift": 3}, project.folder)
         self.studio = Studio(project.model(), {"shift": 3}, logs=self.recorder)
         self.studio.connect()
 
@@ -930,7 +930,7 @@ def test_a_config_that_has_changed_is_the_one_of_the_replay_from_there_on(record
     reloader.reload({"shift": 30})
     recorded.studio.run(0.55)
     recording = recorded.finish()
-    assert recording.reloads[0].entry.config == "shift: 30\n"
+    assert recording.reloads[0].entry.config == '{"shift": 30}'
     assert recorded.differing(recording) == set()
     assert recorded.differing(recording, {"shift": 3}) == set(range(recording.reloads[0].step + 1, recording.steps + 1))
 

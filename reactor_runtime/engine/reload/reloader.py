@@ -16,6 +16,7 @@ from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
+from reactor_runtime.config import is_same
 from reactor_runtime.engine.author import config_of, session_failure
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
@@ -86,7 +87,7 @@ class _Candidate:
     @classmethod
     def configured(cls, served: Served, config: Config, *, broken: bool) -> Self | None:
         """Return the code that is served, with this config; None if there is nothing to apply."""
-        if config != served.config:
+        if not is_same(config, served.config):
             return cls(served.contract, config, CONFIG_CHANGED)
         return cls(served.contract, config) if broken else None
 
@@ -345,7 +346,7 @@ class Reloader:
                 execution.undo()
                 raise
         reason = CONFIG_CHANGED
-        if config == self.served.config:
+        if is_same(config, self.served.config):
             reason = _load_reason(type(self.served.model), model, execution, self._modules, self._preparations)
         return _Candidate(contract, config, reason, execution)
 

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from reactor_runtime.errors import ReactorError, UsageError
 from reactor_runtime.ipc.messages import Load, Reloaded
 from reactor_runtime.ipc.process import EngineProcess
@@ -194,7 +192,7 @@ def _load_message(options: ServeOptions, *, engine: str) -> Load:
         str(manifest.project),
         manifest.module,
         manifest.class_name,
-        yaml.safe_dump(options.config, sort_keys=False),
+        options.config,
         options.log_level,
         options.log_format,
         options.trace is not None,

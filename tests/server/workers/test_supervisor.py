@@ -49,7 +49,7 @@ async def test_an_engine_that_ends_for_lack_of_resources_is_started_again(
     project = manifest.load(write_project(tmp_path, MODEL))
     ready: asyncio.Future[float] = asyncio.get_running_loop().create_future()
     supervisor = Supervisor(
-        Load(str(project.project), project.module, project.class_name, "{}", "info", "text"),
+        Load(str(project.project), project.module, project.class_name, {}, "info", "text"),
         SystemClock(),
         ServeOptions(manifest=project, config={}),
         loading=asyncio.Lock(),

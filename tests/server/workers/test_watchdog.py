@@ -154,7 +154,7 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
 
     options = ServeOptions(manifest=MANIFEST, config={})
     run = EngineRun(receive, clock, start, options, ids=dict)
-    running = asyncio.create_task(run.run(ipc.Load("", "", "", "", "", "")))
+    running = asyncio.create_task(run.run(ipc.Load("", "", "", {}, "", "")))
 
     async def answer(*messages: ipc.Message) -> None:
         for message in messages:
