@@ -104,6 +104,8 @@ class ModelApp:
         self._manifest = manifest
         self._options = options
         self._app: ASGIApp | None = None
+        self._running: tuple[Service[EngineSlot], asyncio.Task[None]] | None = None
+        self._entered = 0
         self._refusal = NOT_STARTED
         for name in NOT_FOR_ASGI & options.keys():
             raise UsageError(
@@ -117,7 +119,25 @@ class ModelApp:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
-        """Start the model's process on entry, and end it on exit; the page reports the progress of loading."""
+        """Start the model's process on the first entry, and end it on the last exit.
+
+        It may be entered several times at once, as by an application and by the one that mounts it. The page reports
+        the progress of loading.
+        """
+        if self._running is None:
+            self._running = self._start()
+        service, running = self._running
+        self._entered += 1
+        try:
+            yield
+        finally:
+            self._entered -= 1
+            if not self._entered:
+                self._running = None
+                service.stop()
+                await running
+
+    def _start(self) -> tuple[Service[EngineSlot], asyncio.Task[None]]:
         from reactor_runtime.server.backend import EngineBackend
         from reactor_runtime.server.run import Service
         from reactor_runtime.server.sessions.slot import SlotSettings
@@ -125,14 +145,9 @@ class ModelApp:
         operator = _LogProgress()
         service = Service(EngineBackend(SlotSettings.of(self._serve_options()), operator), operator)
         self._app = service.application()
-        running = asyncio.create_task(self._run(service))
-        try:
-            yield
-        finally:
-            service.stop()
-            await running
+        return service, asyncio.create_task(self._run(service, self._app))
 
-    async def _run(self, service: Service[EngineSlot]) -> None:
+    async def _run(self, service: Service[EngineSlot], app: ASGIApp) -> None:
         try:
             await service.run_mounted()
         except ReactorError as error:
@@ -144,7 +159,9 @@ class ModelApp:
         else:
             self._refusal = NOT_STARTED
         finally:
-            self._app = None
+            # The next entry may have started another one while this one stopped.
+            if self._app is app:
+                self._app = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, a WebSocket, or the lifespan of a server."""

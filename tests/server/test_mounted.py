@@ -124,6 +124,32 @@ async def test_without_its_lifespan_it_answers_what_is_missing(tmp_path: Path) -
     assert "FastAPI(lifespan=model_app.lifespan)" in answer.text
 
 
+async def status_of(app: ModelApp) -> int:
+    """Return the status of the page: 503 where the model isn't started."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
+        return (await http.get("/")).status_code
+
+
+@pytest.mark.process
+async def test_a_lifespan_that_is_entered_twice_ends_with_its_last_exit(tmp_path: Path) -> None:
+    others = set(descendants(os.getpid()))
+    with imported(tmp_path, "served_twice", MODEL) as model:
+        app = asgi(model)
+        first, second = app.lifespan(), app.lifespan()
+        await first.__aenter__()
+        await second.__aenter__()
+        assert await status_of(app) == 200
+        await first.__aexit__(None, None, None)
+        assert await status_of(app) == 200
+        last = asyncio.create_task(second.__aexit__(None, None, None))
+        await asyncio.sleep(0)
+        async with app.lifespan():
+            await last
+            assert await status_of(app) == 200
+        assert await status_of(app) == 503
+    assert not set(descendants(os.getpid())) - others
+
+
 class BrokenService:
     async def run_mounted(self) -> None:
         raise RuntimeError("a bug")
@@ -135,7 +161,7 @@ async def test_a_bug_of_the_service_is_logged_and_leaves_the_application_running
     with imported(tmp_path, "served_broken", MODEL) as model:
         app = asgi(model)
     app._app = PlainTextResponse("the model")
-    await app._run(BrokenService())  # type: ignore[arg-type]  # it needs no more of a service
+    await app._run(BrokenService(), app._app)  # type: ignore[arg-type]  # it needs no more of a service
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as http:
         answer = await http.get("/")
     assert (answer.status_code, "the model can't be served" in answer.text) == (503, True)
@@ -146,7 +172,7 @@ async def test_a_bug_of_the_service_is_logged_and_leaves_the_application_running
     ("options", "error"),
     [
         ({"port": 9000}, "does not take port"),
-        ({"max_viewer": 3}, "no option --max-viewer"),
+        ({"max_viewer": 3}, "no option max_viewer"),
         ({"allow_host": "http://a"}, "is not a host name"),
     ],
     ids=["of the server", "unknown", "wrong value"],
