@@ -248,14 +248,6 @@ def test_a_file_has_at_most_500_lines(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= 500
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_class_has_at_most_20_methods(path: Path) -> None:
-    for node in ast.walk(parse(path)):
-        if isinstance(node, ast.ClassDef):
-            methods = [each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-            assert len(methods) <= 20, f"{path}:{node.lineno}: {node.name} has {len(methods)} methods"
-
-
 def test_the_client_is_there_without_the_server_and_the_authoring_side() -> None:
     program = "import sys, reactor_runtime.client; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

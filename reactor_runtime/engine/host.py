@@ -74,6 +74,7 @@ class Host:
         logs: SessionLogs | None = None,
         make_buffer: MakeBuffer = make_input_buffer,
         leaks: LeakGuard | None = None,
+        works_ahead: bool = True,
     ) -> None:
         self.contract = contract
         self._end_watch = EndWatch(type(model).__name__)
@@ -100,7 +101,12 @@ class Host:
             make_buffer=make_buffer,
         )
         self._emitter = Emitter(
-            contract, self._clock, sink, self.first_step, frames_in=lambda: self.inputs.frame_counts
+            contract,
+            self._clock,
+            sink,
+            self.first_step,
+            frames_in=lambda: self.inputs.frame_counts,
+            works_ahead=works_ahead,
         )
         self.hold_steps = self._emitter.hold
         self._state = SessionState(model, contract.state, sink.send)

@@ -20,7 +20,7 @@ from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.dispatch import CheckedEvent
 from reactor_runtime.engine.first_step import SLOW_HINTS
 from reactor_runtime.errors import Location, ReactorError
-from reactor_runtime.ipc.messages import ClientEvent, EventRefused
+from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Started
 from reactor_runtime.rendering.script import Script, ScriptedEvent, ScriptedMedia, When
 from reactor_runtime.testing.recorder import Frame
 from reactor_runtime.testing.steps import WatchedInference
@@ -49,11 +49,13 @@ class Played:
 class Renderer(Studio[Model]):
     """Play one session of a model without a client, as fast as it computes.
 
-    Frames are as those of a `Studio` that gets the same events at the same times. `fps` is the rate of the model, by
-    default the one that its class declares, else 30. `steps` counts those of a pipeline.
+    A step starts when its first frame is due, and an event of the script is handled before the first step that starts
+    at its time or later. `fps` is the rate of the model, by default the one that its class declares, else 30. `steps`
+    counts those of a pipeline.
     """
 
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
+    _works_ahead: ClassVar[bool] = False
 
     def __init__(self, contract: Contract, config: dict[str, Any], project: Path, *, fps: float | None = None) -> None:
         # Without a server no rate can follow the compute time.
@@ -63,6 +65,7 @@ class Renderer(Studio[Model]):
         if fps is not None:
             self._host.runtime.output_buffer.set_fps(fps)
         self.steps = 0
+        self._script = Script()
         self._at_step: dict[int, list[Callable[[], None]]] = {}
         # The newest file of each input track.
         self._files: dict[str, ScriptedMedia] = {}
@@ -101,8 +104,8 @@ class Renderer(Studio[Model]):
 
     def _play(self, script: Script, seconds: float, is_stopped: Callable[[], bool]) -> Iterator[Played]:
         recorder = self._recorder
+        self._script = script
         self.connect()
-        self._schedule(script)
         self._host.hold_steps(False)
         end_s = 0.0
         while end_s < seconds and not (recorder.ended or is_stopped()):
@@ -124,19 +127,24 @@ class Renderer(Studio[Model]):
             if over:
                 return
 
-    def _schedule(self, script: Script) -> None:
-        for file in script.media:
-            self._call_when(file.when, partial(self._start_file, file))
-        for event in script.events:
-            self._call_when(event.when, partial(self._send, event))
+    def _on_started(self, started: Started) -> None:
+        for file in self._script.media:
+            self._call_when(file.when, started.started_at, partial(self._start_file, file))
+        for event in self._script.events:
+            self._call_when(event.when, started.started_at, partial(self._send, event))
 
-    def _call_when(self, when: When, callback: Callable[[], None]) -> None:
-        if when.step is None:
-            self.clock.call_at(self._recorder.began + when.at_s, callback)
-        elif when.step == 0:
+    def _call_when(self, when: When, began: float, callback: Callable[[], None]) -> None:
+        if when.step:
+            self._at_step.setdefault(when.step, []).append(callback)
+        else:
+            self._call_at(began + when.at_s, callback)
+
+    def _call_at(self, at: float, callback: Callable[[], None]) -> None:
+        """Call back just before a step that starts at this time, at once if that is now."""
+        if at - ROUNDING_S <= self.clock.now():
             callback()
         else:
-            self._at_step.setdefault(when.step, []).append(callback)
+            self.clock.call_at(at - ROUNDING_S, callback)
 
     def _count_step(self) -> None:
         self.steps += 1
@@ -174,7 +182,7 @@ class Renderer(Studio[Model]):
                 self._host.inputs.push_array(file.track.name, frame)
                 self._send_frames(file, starts, frames)
 
-        self.clock.call_at(starts + at_s, send)
+        self._call_at(starts + at_s, send)
 
     def _send_sound(self, file: ScriptedMedia, sound: NDArray[np.int16], starts: float, number: int) -> None:
         """Send the next piece when it has been recorded, as a microphone does; after the end of the file silence."""
@@ -188,7 +196,7 @@ class Renderer(Studio[Model]):
                 self._host.inputs.push_array(file.track.name, np.pad(piece, padding))
                 self._send_sound(file, sound, starts, number + 1)
 
-        self.clock.call_at(starts + (number + 1) * SOUND_PIECE_S, send)
+        self._call_at(starts + (number + 1) * SOUND_PIECE_S, send)
 
     def _is_sending(self, file: ScriptedMedia) -> bool:
         return self._files[file.track.name] is file and not self._recorder.ended

@@ -54,9 +54,17 @@ class Message:
 
 
 class OutputRecorder:
-    """Record the output of an engine, and call `send_credit` for each bundle when it is due."""
+    """Record the output of an engine, and call `send_credit` for each bundle when it is due.
 
-    def __init__(self, clock: FakeClock, send_credit: Callable[[Credit], object]) -> None:
+    `on_started` is called when a session has started, before `@connected`.
+    """
+
+    def __init__(
+        self,
+        clock: FakeClock,
+        send_credit: Callable[[Credit], object],
+        on_started: Callable[[Started], object] = lambda _: None,
+    ) -> None:
         self.frames: list[Frame] = []
         self.messages: list[Message] = []
         self.unread: list[Message] = []
@@ -66,6 +74,7 @@ class OutputRecorder:
         self.reloaded: Reloaded | None = None
         self.ended = True
         self._send_credit = send_credit
+        self._on_started = on_started
         self._clock = clock
         self.began = 0.0
         self._queued: dict[int, tuple[Timer, list[Frame]]] = {}
@@ -88,6 +97,7 @@ class OutputRecorder:
                 self._drop(message)
             case Started():
                 self.began, self.ended = message.started_at, False
+                self._on_started(message)
             case Ended():
                 self.ended = True
             case Reloaded():

@@ -28,7 +28,15 @@ from reactor_runtime.engine.reload.modules import ProjectModules
 from reactor_runtime.engine.reload.reloader import ReloadSettings
 from reactor_runtime.engine.session_log import SessionLogs
 from reactor_runtime.errors import ReactorError, from_json
-from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Reloaded, Shutdown, StartSession, StopSession
+from reactor_runtime.ipc.messages import (
+    ClientEvent,
+    EventRefused,
+    Reloaded,
+    Shutdown,
+    Started,
+    StartSession,
+    StopSession,
+)
 from reactor_runtime.testing.clock import THREAD_PATIENCE_S, FakeClock, FakeLoop, RunningThreads
 from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
 
@@ -51,6 +59,8 @@ class Studio(Generic[M]):
     """
 
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
+    # As in the server; see `Emitter`.
+    _works_ahead: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -67,7 +77,11 @@ class Studio(Generic[M]):
         self.clock = FakeClock(spend_in_thread=lambda seconds: threads.spend(seconds))
         threads = RunningThreads(self.clock, post=lambda callback: loop.call_soon_threadsafe(callback))
         self._contract = contract or Contract.of(model)
-        self._recorder = OutputRecorder(self.clock, send_credit=lambda credit: host.receive_message(credit))
+        self._recorder = OutputRecorder(
+            self.clock,
+            send_credit=lambda credit: host.receive_message(credit),
+            on_started=_weakly(self._on_started),
+        )
         given = copy.deepcopy(config or {})
         config = config_of(model, given, project)
         self._modules = ProjectModules(project)
@@ -90,6 +104,7 @@ class Studio(Generic[M]):
             ),
             logs=logs,
             make_buffer=make_buffer,
+            works_ahead=self._works_ahead,
         )
         self._host.hold_steps(True)
         self.model.load(config)
@@ -272,6 +287,9 @@ class Studio(Generic[M]):
 
     def _on_loaded(self, model: M) -> None:
         """Prepare a model that a reload has loaded again."""
+
+    def _on_started(self, started: Started) -> None:
+        """Send what comes at the start of a session, before its first step."""
 
     def _need_session(self) -> None:
         if self._recorder.ended:

@@ -16,11 +16,11 @@ from reactor_runtime.errors import UsageError
 from reactor_runtime.media import wav
 
 
-def video(path: Path, *, frames: int, fps: float = 10.0) -> Path:
-    """Write a lossless video whose frame n is red to the level n."""
+def video(path: Path, *, frames: int, fps: float = 10.0, first: int = 0) -> Path:
+    """Write a lossless video whose frame n is red to the level `first` + n."""
     clip = open_clip(path, [ClipTrack("camera")])
     for idx in range(frames):
-        clip.write_frame("camera", idx / fps, np.full((2, 4, 3), (idx, 0, 0), np.uint8))
+        clip.write_frame("camera", idx / fps, np.full((2, 4, 3), (first + idx, 0, 0), np.uint8))
     clip.close(frames / fps)
     return path
 

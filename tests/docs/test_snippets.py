@@ -308,7 +308,7 @@ def test_yaml_is_a_manifest_or_a_config(snippet: Snippet, tmp_path: Path) -> Non
 @pytest.mark.parametrize("snippet", [s for s in snippets("yaml") if s.title in SCRIPTS], ids=str)
 def test_a_script_is_rendered(snippet: Snippet, tmp_path: Path) -> None:
     assert reactor("init", "my-model", "-t", SCRIPTS[snippet.title], cwd=tmp_path).code == 0
-    video(tmp_path / "walk.mp4", frames=8)
+    video(tmp_path / "walk.mp4", frames=8, first=100)
     Image.new("RGB", (48, 64)).save(tmp_path / "portrait.jpg")
     (tmp_path / snippet.title).write_text(snippet.text)
     small = ["--set", "width=96", "--set", "height=64", "--seconds", "0.1", "--out", "clip.mkv"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -21,6 +22,7 @@ from reactor_runtime.interface import (
     UploadedFile,
     Video,
     VideoModel,
+    command,
     event,
     get_ctx,
     model,
@@ -72,6 +74,44 @@ class Counting(ReactorPipeline):
             sound = np.full((1, RATE // FPS), 100 * step, np.int16)
             yield Picture(main_video=picture(step, self.state.level, size), main_audio=sound)
             step += 1
+
+
+class Batches(ReactorPipeline):
+    """Show the number of the frame and the level, in batches of twelve."""
+
+    state: Level
+    output: Silent
+    fps = FPS
+
+    def inference(self) -> Iterator[Any]:
+        for first in range(0, 240, 12):
+            yield Silent(main_video=np.stack([picture(first + idx, self.state.level) for idx in range(12)]))
+
+
+class Sung(ReactorPipeline):
+    """Show the number of the step and the level, with sound that lasts as long as each frame."""
+
+    state: Level
+    output: Picture
+
+    async def inference(self) -> AsyncIterator[Any]:
+        for step in itertools.count():
+            await asyncio.sleep(0)
+            sound = np.zeros((1, RATE // FPS), np.int16)
+            yield Picture(main_video=picture(step, self.state.level), main_audio=sound)
+
+
+class Sleeping(ReactorPipeline):
+    """Take as long as a frame lasts to make one."""
+
+    state: InputState
+    output: Silent
+    fps = FPS
+
+    async def inference(self) -> AsyncIterator[Any]:
+        for step in itertools.count():
+            await asyncio.sleep(1 / FPS)
+            yield Silent(main_video=picture(step))
 
 
 class Sensors(Input):
@@ -149,6 +189,54 @@ class UnpacedLoop(ReactorModel):
 
 class Loop(UnpacedLoop):
     fps = FPS
+
+
+class Immediate(ReactorModel):
+    """Show the number of the step and the level of the session."""
+
+    state: Level
+    output: Silent
+    fps = FPS
+
+    async def run(self) -> None:
+        for step in itertools.count():
+            await self.emit(Silent(main_video=picture(step, self.state.level)))
+
+
+class SleepingLoop(ReactorModel):
+    """Take as long as a frame lasts after each."""
+
+    output: Silent
+    fps = FPS
+    drop = False
+
+    async def run(self) -> None:
+        for step in itertools.count():
+            await self.emit(Silent(main_video=picture(step)), drop=self.drop)
+            await asyncio.sleep(1 / FPS)
+
+
+class DroppingLoop(SleepingLoop):
+    drop = True
+
+
+@model(name="commanded")
+class Commanded(VideoModel):
+    """Emit blocks of five frames with the level."""
+
+    fps = FPS
+    level = 0
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        pass
+
+    @command("set_level")
+    def set_level(self, level: int) -> None:
+        self.level = level
+
+    def start_session(self) -> None:
+        while not get_ctx().should_stop():
+            get_ctx().emit_block(np.stack([picture(idx, self.level) for idx in range(5)]))
 
 
 @model(name="blocks")

@@ -21,11 +21,18 @@ from tests.clips.test_reading import video
 from tests.rendering.models import (
     FPS,
     RATE,
+    Batches,
     Blocks,
+    Commanded,
     Counting,
+    DroppingLoop,
     Failing,
     Follower,
+    Immediate,
     Loop,
+    Sleeping,
+    SleepingLoop,
+    Sung,
     Unpaced,
     UnpacedLoop,
     Waiting,
@@ -70,15 +77,15 @@ def test_a_clip_has_every_frame_of_its_time_and_no_more() -> None:
 
 
 def test_the_images_are_those_of_the_testing_driver_bit_for_bit(tmp_path: Path) -> None:
-    text = "- {at: 0.55, event: set_level, data: {level: 3}}\n- {at: 1.2, event: set_level, data: {level: 4}}\n"
+    text = "- {at: 0.55, event: set_level, data: {level: 3}}\n- {at: 1.25, event: set_level, data: {level: 4}}\n"
     write(Counting, tmp_path / "frames", 2.0, script_of(Counting, text, tmp_path))
     with Studio(Counting) as studio:
         studio.connect()
         studio.run(0.55)
         studio.send_event("set_level", level=3)
-        studio.run(1.2 - 0.55)
+        studio.run(1.25 - 0.55)
         studio.send_event("set_level", level=4)
-        studio.run(0.799)
+        studio.run(0.749)
         expected = [frame.array for frame in studio.frames if frame.track == "main_video" and frame.due_s < 1.9999]
     files = sorted((tmp_path / "frames").glob("*.png"))
     assert len(files) == len(expected) == 20
@@ -99,6 +106,48 @@ def test_events_at_a_step_agree_with_the_executor(tmp_path: Path) -> None:
         executor.send_event("set_level", level=2)
         steps += [next(executor).output for _ in range(3)]
     assert found == [step.main_video.reshape(-1)[:3].tolist() for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("model", "at", "first"),
+    [
+        (Counting, "0s", 0),
+        (Counting, "500ms", 5),
+        (Counting, "0.51", 6),
+        (Batches, "0s", 0),
+        (Batches, "0.1s", 12),
+        (Batches, "1.2s", 12),
+        (Batches, "1.21s", 24),
+        (Sung, "0s", 0),
+        (Sung, "0.7s", 7),
+        (Immediate, "0s", 0),
+        (Immediate, "0.3s", 3),
+        (Immediate, "2s", 20),
+        (Commanded, "0.1s", 5),
+        (Commanded, "0.5s", 5),
+        (Commanded, "0.6s", 10),
+    ],
+)
+def test_an_event_is_shown_from_the_first_step_at_its_time(model: type, at: str, first: int, tmp_path: Path) -> None:
+    script = script_of(model, f"- {{at: {at}, event: set_level, data: {{level: 3}}}}\n", tmp_path)
+    assert [shown[1] for shown in values(model, 3.0, script)] == [0] * first + [3] * (30 - first)
+
+
+@pytest.mark.parametrize("model", [Sleeping, SleepingLoop, DroppingLoop, Commanded])
+def test_a_model_that_waits_by_itself_keeps_its_pace(model: type) -> None:
+    found = shown_by(model, 3.0)
+    assert [at_s for at_s, _ in found] == pytest.approx(
+        [found[0][0] + idx / FPS for idx in range(len(found))], abs=1e-3
+    )
+    assert len(found) >= 29
+
+
+def test_events_at_one_time_are_handled_in_their_order(tmp_path: Path) -> None:
+    text = "".join(
+        f"- {{at: {at}, event: set_level, data: {{level: {level}}}}}\n" for at, level in enumerate([1, 2, 2, 3])
+    )
+    script = script_of(Counting, text + "- {at: 2, event: set_level, data: {level: 9}}\n", tmp_path)
+    assert [shown[1] for shown in values(Counting, 4.0, script)] == [1] * 10 + [2] * 10 + [9] * 10 + [3] * 10
 
 
 def test_a_movie_has_frames_sound_and_length(tmp_path: Path) -> None:
@@ -123,10 +172,7 @@ def test_an_uploaded_file_reaches_the_model(tmp_path: Path) -> None:
 def test_a_camera_sends_its_frames_when_they_are_due(tmp_path: Path) -> None:
     video(tmp_path / "walk.mkv", frames=40, fps=5.0)
     found = values(Follower, 2.0, script_of(Follower, "- camera: walk.mkv\n", tmp_path))
-    # The model makes its frames up to half a second ahead of time, the first ones before the camera.
-    reds = [shown[0] for shown in found]
-    assert reds[0] == 255
-    assert all(idx // 2 - 3 <= red <= idx // 2 for idx, red in enumerate(reds) if idx > 5)
+    assert [shown[0] for shown in found] == [idx // 2 for idx in range(20)]
 
 
 def test_a_later_file_replaces_the_camera(tmp_path: Path) -> None:

@@ -254,6 +254,8 @@ class BlockDriver:
             compute_time=block.made_in_s,
             applied=block.applied,
             adapt=self._emitter.pace.adaptive,
+            # `made_in_s` includes the wait for the end of the block before.
+            author_s=0.0,
             whole=True,
         )
 

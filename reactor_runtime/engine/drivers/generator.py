@@ -216,6 +216,7 @@ class GeneratorDriver:
                     compute_time=compute_s,
                     between_s=between_s,
                     adapt=self._emitter.pace.adaptive,
+                    author_s=compute_s,
                     meanwhile=dispatcher.run_waiting,
                 )
             except (TypeError, ValueError) as error:

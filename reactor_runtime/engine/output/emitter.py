@@ -29,7 +29,8 @@ class Emitter:
     """Hand over the model's output, at most `buffer_size` bundles ahead; belongs to the model's thread.
 
     `frames_in` returns how many frames of clients have arrived, and how many of them the model has read: output at the
-    rate of a camera follows it.
+    rate of a camera follows it. Without `works_ahead`, for a clock on which computing takes no time, the author's code
+    continues when its output is over, less the time that it took last, so that it has all events until then.
     """
 
     def __init__(
@@ -40,7 +41,11 @@ class Emitter:
         first_step: FirstStep | None = None,
         *,
         frames_in: Callable[[], tuple[int, int]] = lambda: (0, 0),
+        works_ahead: bool = True,
     ) -> None:
+        self._works_ahead = works_ahead
+        # When the session's last output was handed over, and the author's code continued.
+        self._returned_at: float | None = None
         self._contract = contract
         self._clock = clock
         self._sink = sink
@@ -73,6 +78,7 @@ class Emitter:
     def open(self, session: ModelSession) -> None:
         """Start a session with sequence numbers from 0, the declared rate and nothing outstanding."""
         self._session = session
+        self._returned_at = None
         self.outstanding.clear()
         self._seqs = {track.name: 0 for track in self._contract.tracks}
         self._sizes.clear()
@@ -99,6 +105,8 @@ class Emitter:
     def hold(self, held: bool) -> None:
         """Stop asking for steps while `held`; events are still handled."""
         self._held = held
+        self._sound_alarm_without_session.ring()
+        self._alarm_without_session.ring()
         if self._session is not None:
             self._session.wake()
 
@@ -157,6 +165,7 @@ class Emitter:
         drop: bool = False,
         whole: bool = False,
         adapt: bool = True,
+        author_s: float | None = None,
         meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Hand over unpacked bundles; `compute_time` adapts the rate only with `adapt`.
@@ -166,6 +175,7 @@ class Emitter:
         `applied` is the number of events handled before the output was computed; by default all so far, including
         the one whose handler calls this.
         Without a session nothing is handed over, and the wait is as long as in a session.
+        `author_s` is how long the author's code has run or waited for the output, by default since the last output.
         `meanwhile` is awaited after each wait for room, to handle events before the end of the batch.
         """
         session = self._session
@@ -176,6 +186,8 @@ class Emitter:
             await self._pace_without_session(bundles, alone=alone, drop=drop)
             return
         compute_time = None if compute_time is None else float(compute_time)
+        if author_s is None and self._returned_at is not None:
+            author_s = self._clock.now() - self._returned_at
         if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(bundles), compute_time + between_s)
         if self._contract.fits_two_batches and not alone:
@@ -187,6 +199,9 @@ class Emitter:
                 self.skip(bundles[index:])
                 return
             self._hand_over(session, bundle, applied, compute_s, first=index == 0)
+        if not self._works_ahead and author_s is not None:
+            await self._wait_until_over(session, alone, meanwhile, early_s=author_s)
+        self._returned_at = self._clock.now()
 
     async def _wait_for_room(
         self, session: ModelSession, alone: bool, meanwhile: Callable[[], Awaitable[None]] | None
@@ -203,6 +218,21 @@ class Emitter:
                 return False
         return True
 
+    async def _wait_until_over(
+        self,
+        session: ModelSession,
+        alone: bool,
+        meanwhile: Callable[[], Awaitable[None]] | None,
+        *,
+        early_s: float,
+    ) -> None:
+        """Wait until `early_s` before the newest bundle has been shown for its duration, or the session stops."""
+        room = session.sound_room if alone else session.room
+        while not session.stopping and self._clock.now() < (until := self.pace.over_at(alone=alone) - early_s):
+            await room.wait(until)
+            if meanwhile is not None:
+                await meanwhile()
+
     def _update_follows_input(self) -> None:
         """Set whether the frames that are handed over next follow a camera."""
         arrived, taken = self._frames_in()
@@ -213,6 +243,10 @@ class Emitter:
     async def _pace_without_session(self, bundles: Bundles, *, alone: bool, drop: bool) -> None:
         """Discard output at the rate at which it would be shown; return when a session begins."""
         alarm = self._sound_alarm_without_session if alone else self._alarm_without_session
+        if not self._works_ahead:
+            while self._held or self._session is None:
+                await alarm.wait()
+            return
         for bundle in () if drop else bundles:
             due = self.pace.next(self._clock.now(), bundle)
             while self._session is None and self._clock.now() < due:

@@ -89,6 +89,10 @@ class Pace:
         recent = [due for due in dues if due > now - OVER_S]
         return min(recent or dues, default=0.0) - self._lead.value_s
 
+    def over_at(self, *, alone: bool) -> float:
+        """Return when the newest bundle, or with `alone` the newest sound without a frame, has been shown."""
+        return (self._alone if alone else self.schedule).upcoming or 0.0
+
     @property
     def early_s(self) -> float:
         """Return how many seconds before `step_at` a frame of a camera may start the step."""

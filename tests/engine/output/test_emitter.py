@@ -45,10 +45,10 @@ class Sounding(ReactorPipeline):
 class Desk:
     """An emitter within a session, and what its tests hold."""
 
-    def __init__(self, model: type[ReactorPipeline] = Fixed) -> None:
+    def __init__(self, model: type[ReactorPipeline] = Fixed, *, works_ahead: bool = True) -> None:
         self.clock = FakeClock()
         self.sink = CollectingSink(self.clock)
-        self.emitter = Emitter(Contract.of(model), self.clock, self.sink)
+        self.emitter = Emitter(Contract.of(model), self.clock, self.sink, works_ahead=works_ahead)
         self.buffer = OutputBuffer(self.emitter)
         self.session = self.open("s-1")
 
@@ -80,6 +80,32 @@ async def test_no_more_than_buffer_size_moments_are_outstanding() -> None:
     assert (desk.sink.reds, emitting.done()) == ([0, 1, 2, 3], False)
     await desk.credit(1)
     assert (desk.sink.reds, emitting.done()) == ([0, 1, 2, 3, 4], True)
+
+
+@pytest.mark.parametrize("took_s", [0.0, 0.25, 0.5])
+async def test_without_working_ahead_emit_returns_when_the_next_step_has_to_begin(took_s: float) -> None:
+    desk = Desk(works_ahead=False)
+    # How long the first one took is unknown.
+    await asyncio.wait_for(desk.emitter.emit(frame(0)), TIMEOUT_S)
+    await desk.credit(0)
+    await desk.clock.advance(took_s)
+    emitting = asyncio.create_task(desk.emitter.emit(batch(1, 2, 3)))
+    await settle()
+    begins_s = desk.due[-1] + 0.1 - took_s
+    await desk.clock.advance(max(0.0, begins_s - 0.001 - (desk.clock.now() - 1000.0)))
+    assert emitting.done() == (took_s == 0.5)
+    await desk.clock.advance(0.002)
+    await asyncio.wait_for(emitting, TIMEOUT_S)
+
+
+async def test_waiting_for_the_end_of_output_ends_with_the_session() -> None:
+    desk = Desk(works_ahead=False)
+    await desk.emitter.emit(frame(0))
+    emitting = asyncio.create_task(desk.emitter.emit(frame(1)))
+    await settle()
+    assert not emitting.done()
+    desk.session.stop()
+    await asyncio.wait_for(emitting, TIMEOUT_S)
 
 
 async def test_a_credit_frees_its_memory_and_counts_once() -> None:
