@@ -364,7 +364,7 @@ class Host:
                     self._accept(message, current[1])
             case ipc.ReloadFiles():
                 assert self.reloader is not None, "the server sends this only with Load.reload"
-                self.reloader.reload(message.config, everything=message.everything)
+                self.reloader.reload(message.config, message.presets, everything=message.everything)
             case ipc.Credit():
                 self._emitter.credit(message)
             case ipc.StartSession():

@@ -117,10 +117,12 @@ class HeartbeatRequest:
 class ReloadFiles:
     """server → engine, with `Load.reload`: apply the project's files as they are now; answered by Reloaded.
 
-    `config` is that of Load, read again. With `everything` all modules are executed again, changed or not.
+    `config` and `presets` are those of Load, read again. With `everything` all modules are executed again, changed or
+    not.
     """
 
     config: dict[str, Any]
+    presets: dict[str, Any] = field(default_factory=dict)
     everything: bool = False
 
 

@@ -359,6 +359,37 @@ async def test_a_changed_text_of_the_manifest_is_in_the_page_and_clients_read_it
         assert server.get("/")[0] == 200
 
 
+async def failed(client: WireClient, message: str) -> dict[str, Any]:
+    """Wait for a reload that fails with this message; return its error."""
+    error: dict[str, Any] = {"message": ""}
+    while error["message"] != message:
+        error = (await status(client, "failed"))["error"]
+    return error
+
+
+async def test_presets_have_to_fit_the_model_after_each_save(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        manifest = (project.folder / "reactor.yaml").read_text()
+        project.write("reactor.yaml", manifest + "presets:\n  More:\n    pluss: 7\n")
+        error = await failed(client, 'the preset "More" sets "pluss", which MyModel does not have')
+        assert (error["file"], error["text"]) == ("reactor.yaml", "    pluss: 7")
+        project.write("reactor.yaml", manifest + "presets: {More: {plus: 7}}\n")
+        await status(client, "applied")
+        project.write("pipeline.py", PRELUDE + MODEL.replace("plus:", "more:").replace("state.plus", "state.more"))
+        await failed(client, 'the preset "More" sets "plus", which MyModel does not have')
+        await shown(client, 10)
+
+
+async def test_another_config_in_the_manifest_is_applied_and_watched(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        manifest = (project.folder / "reactor.yaml").read_text()
+        (project.folder / "other.yml").write_text("level: 40\n")
+        project.write("reactor.yaml", manifest.replace("config.yml", "other.yml"))
+        await shown(client, 50)
+        project.write("other.yml", "level: 60\n")
+        await shown(client, 70)
+
+
 async def test_another_class_in_the_manifest_restarts_the_engine(server: RunningServer, project: Project) -> None:
     async with controlling(server.url) as client:
         engine = server.engine

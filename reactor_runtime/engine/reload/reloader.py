@@ -14,6 +14,7 @@ from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.presets import NO_PRESETS, Presets, check_presets
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.config import is_same
@@ -174,10 +175,11 @@ class Reloader:
     def on_trial(self) -> bool:
         return self._trial is not None
 
-    def reload(self, config: Config | None = None, *, everything: bool = False) -> None:
+    def reload(self, config: Config | None = None, presets: Presets = NO_PRESETS, *, everything: bool = False) -> None:
         """Import the modules that have changed on disk, and those that import them; apply them at the end of the step.
 
-        Reports the outcome, and changes nothing if the import fails. With `everything` all modules are executed again.
+        Reports the outcome, and changes nothing if the import fails or the code does not fit the presets. With
+        `everything` all modules are executed again.
         """
         restarts = self._drop_candidate()
         self._given = self._given if config is None else config
@@ -185,8 +187,9 @@ class Reloader:
         try:
             candidate: _Candidate | None
             if names:
-                candidate = self._import(names)
+                candidate = self._import(names, presets)
             else:
+                check_presets(self.served.contract, presets, self._project)
                 merged = config_of(self.served.contract.model, self._given, self._project)
                 candidate = _Candidate.configured(self.served, merged, broken=self.broken)
         except errors.ReactorError as error:
@@ -332,7 +335,7 @@ class Reloader:
 
         self._late = self._clock.call_at(due, report)
 
-    def _import(self, names: Iterable[str]) -> _Candidate:
+    def _import(self, names: Iterable[str], presets: Presets) -> _Candidate:
         linecache.checkcache()
         module, class_name = self._place
         execution = Execution(self._modules, self._modules.importing(names, module))
@@ -341,6 +344,7 @@ class Reloader:
                 model = import_class(self._project, module, class_name)
                 contract = Contract.of(model)
                 contract.style.check_finished(model)
+                check_presets(contract, presets, self._project)
                 config = config_of(model, self._given, self._project)
             except BaseException:
                 execution.undo()

@@ -138,7 +138,7 @@ class Supervisor:
         engine_run = self._engine_run
         if not restart_reason:
             self.reloads.waits = self.phase is not EnginePhase.READY
-            self.send(ipc.ReloadFiles(load.config, everything))
+            self.send(ipc.ReloadFiles(load.config, load.presets, everything))
         elif engine_run is not None and engine_run.link is not None and self._restart is None:
             self.reloads.report(ipc.Reloaded("restarting", restart_reason))
             # A client that connects from here on waits for the next process.
@@ -271,7 +271,7 @@ class Supervisor:
                 self._restarts.after_load()
                 callbacks.on_ready(message.load_s)
                 if self.reloads.after_ready():
-                    self.send(ipc.ReloadFiles(self._load.config))
+                    self.send(ipc.ReloadFiles(self._load.config, self._load.presets))
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
