@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 from reactor_runtime.authoring.code.annotations import Scope, own_annotations, union_options
 from reactor_runtime.authoring.code.source import declared_at
@@ -31,6 +31,11 @@ class Model:
     # The engine sets it while the model loads.
     _on_progress: Callable[[float | None, str], None] | None = None
     _needs_state = False
+    # For `hints`, which knows no classes.
+    _hints_for_missing: ClassVar[Mapping[str, str]] = {
+        "input": "declare it: `class MyInput(Input): camera: Video`, and `input: MyInput` in the model",
+        "output": "`output: MyOutput` only declares the tracks: yield MyOutput(…)",
+    }
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
