@@ -30,7 +30,8 @@ _BLACK_HINT = (
     "and check for NaN before it; a video that begins black is fine"
 )
 SLOW_HINT = (
-    "if only the first step is slow, as with torch.compile, set warmup = 1 on the class; else make fewer frames a step"
+    "if only the first step is slow, as with torch.compile, set warmup = 1 on the class; else do less in a step: fewer "
+    "frames, a smaller size, or fewer iterations"
 )
 SLOW_AFTER_WARM_UP_HINT = "the warm-up has not made it faster: make fewer frames a step, or smaller ones"
 SLOW_HINTS = (SLOW_HINT, SLOW_AFTER_WARM_UP_HINT)

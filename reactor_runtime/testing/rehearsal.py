@@ -8,12 +8,13 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import CAPACITY
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.liveness import is_in_debugger
@@ -47,7 +48,7 @@ def rehearse(
     """
     model = contract.model
     try:
-        studio = Studio(model, config, project=project)
+        studio = _Rehearsal(model, config, project=project)
         studio.warm_up()
     except ReactorError:
         raise
@@ -65,6 +66,12 @@ def rehearse(
             return studio.make_first_frame(PATIENCE_S)
         except BaseException as error:
             raise session_failure(error, project) from error
+
+
+class _Rehearsal(Studio[Model]):
+    """Make one step at a time: a second one, ahead of time, may take as long as the first."""
+
+    _works_ahead: ClassVar[bool] = False
 
 
 @contextlib.contextmanager

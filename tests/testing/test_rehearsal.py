@@ -207,6 +207,19 @@ def test_output_that_is_probably_wrong_is_reported_with_its_line(model: type[Mod
     assert warning.where.text.endswith(line)
 
 
+def test_exactly_one_step_is_made() -> None:
+    made: list[int] = []
+
+    class Counted(Pipeline):
+        def inference(self) -> Iterator[Any]:
+            while True:
+                made.append(len(made))
+                yield Picture(main_video=gray())
+
+    assert rehearsed(Counted) == []
+    assert made == [0]
+
+
 def test_a_step_over_the_limit_is_an_error_at_the_line_where_it_is() -> None:
     late: list[ReactorError] = []
     reported = threading.Event()
