@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from reactor_cli.console import printable
-from reactor_runtime.errors import Location, ReactorError, UsageError
+from reactor_runtime.errors import ClassError, Location, ReactorError, UsageError
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -47,7 +47,8 @@ def render(error: ReactorError, *, verbose: bool, label: Literal["error", "warni
         lines.append(Text.assemble(("hint:", "cyan"), f" {printable(error.hint)}"))
     if error.details and verbose:
         lines.append(Text(f"\n{printable(error.details.rstrip())}"))
-    elif error.details:
+    # The place of a wrong declaration says all: the traceback has only calls of Reactor.
+    elif error.details and (error.trail or not isinstance(error, ClassError)):
         lines.append(Text("      --verbose shows the whole traceback", "dim"))
     return Text("\n").join(lines)
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from reactor_cli.errors import render
-from reactor_runtime.errors import Location, ReactorError
+from reactor_runtime.errors import ClassError, Location, ReactorError
 
 
 def shown(error: ReactorError, *, verbose: bool = False) -> str:
@@ -68,6 +68,12 @@ def test_control_characters_of_every_part_are_escaped() -> None:
 def test_the_caret_is_below_its_column_after_an_escaped_character() -> None:
     lines = shown(ReactorError("x", where=Location("a.py", 1, 3, 4, "\x1b=boom"))).splitlines()
     assert lines[-2:] == ["1 | \\x1b=boom", "  |      ^"]
+
+
+def test_a_wrong_declaration_is_shown_without_a_word_about_its_traceback() -> None:
+    error = ClassError("MyState.size needs a default", details="Traceback")
+    assert "--verbose" not in shown(error)
+    assert shown(error, verbose=True).endswith("Traceback")
 
 
 def test_the_traceback_is_shown_with_verbose_only() -> None:

@@ -19,6 +19,7 @@ from reactor_runtime.authoring.values.fields import (
     plain_declaration,
 )
 from reactor_runtime.authoring.values.jsonable import to_json
+from reactor_runtime.authoring.values.typespec import UnsupportedType
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.errors import InvalidEvent
 
@@ -154,7 +155,11 @@ def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) 
     hint = scope.resolve(annotation, where)
     if is_class_variable(hint):
         return None
-    spec = compile_field(name, hint, declared, scope, where)
+    try:
+        spec = compile_field(name, hint, declared, scope, where)
+    except UnsupportedType as error:
+        error.args = (f"{error}; a private field, _{name}, may have any type",)
+        raise
     if spec.required:
         raise TypeError(f"{where} needs a default, the value a session starts with: InputField(default=…)")
     if isinstance(declared, dataclasses.Field):

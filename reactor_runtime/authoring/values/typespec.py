@@ -89,8 +89,12 @@ def _compile_part(hint: Any, path: ValuePath) -> TypeSpec:
     return TypeSpec(core_schema.any_schema(), {}) if hint is Any else compile_type(hint, NO_LIMITS, path)
 
 
-def _unsupported(hint: Any, path: ValuePath) -> TypeError:
-    return TypeError(f"{path.where}: a client can't set a value of type {type_name(hint)}; there are {SUPPORTED}")
+class UnsupportedType(TypeError):
+    """Report a type of which clients can't set values."""
+
+
+def _unsupported(hint: Any, path: ValuePath) -> UnsupportedType:
+    return UnsupportedType(f"{path.where}: a client can't set a value of type {type_name(hint)}; there are {SUPPORTED}")
 
 
 def _built(make: Callable[[Limits, ValuePath], TypeSpec], limits: Limits, path: ValuePath) -> TypeSpec:

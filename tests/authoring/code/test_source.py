@@ -74,6 +74,7 @@ STATES = [
     Wrong("MyState.size: the default None needs a type that allows it: int | None", state="size: int = None  # <-"),
     Wrong("MyState.size needs a default", state="size: int  # <-"),
     Wrong("MyState.size: a client can't set a value of type bytes", state="size: bytes = b''  # <-"),
+    Wrong("a private field, _latent, may have any type", state="latent: bytearray = None  # <-"),
     Wrong("MyState.size: the annotation 'Size'", state="size: 'Size' = 3  # <-"),
     Wrong("MyState.size needs an annotation", state="size = InputField(3)  # <-"),
     Wrong("MyState.size: MessageField is for messages", state="size: int = MessageField(3)  # <-"),
