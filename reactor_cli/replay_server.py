@@ -14,22 +14,22 @@ from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from reactor_cli.run_options import RunOptions
-    from reactor_runtime.config import Override
     from reactor_runtime.manifest import Manifest, PageSettings
+    from reactor_runtime.recording.configs import ReplayConfig
     from reactor_runtime.recording.file import SessionRecording
 
 
 def serve_replay(
-    recording: SessionRecording, manifest: Manifest, overrides: list[Override], options: RunOptions
+    recording: SessionRecording, manifest: Manifest, replay_config: ReplayConfig, options: RunOptions
 ) -> None:
     """Serve the replay of a recording until a signal; raise UsageError for one that the project can't replay."""
     from reactor_cli.child import run_in_child
     from reactor_cli.commands.run import serve_model
-    from reactor_runtime import config, streams
     from reactor_runtime import manifest as manifests
+    from reactor_runtime import streams
     from reactor_runtime.replaying.player import CLASS, MODULE, write_module
 
-    if not recording.outputs:
+    if not any(output.hashes for output in recording.outputs):
         raise UsageError(f"{recording.path} has no frames", hint="its session ended before the first")
     streams.install()
     with manifests.pointing_at(manifest):
@@ -42,6 +42,7 @@ def serve_replay(
             project=manifest.project,
             module=manifest.module,
             class_name=manifest.class_name,
+            over_recorded=replay_config.over_recorded,
         )
         served = replace(
             manifest,
@@ -51,8 +52,7 @@ def serve_replay(
             page=None,
             page_settings=_page_settings(recording, manifest, fps),
         )
-        values = config.override({}, overrides)
-        serve_model(options.serve_options(served, values), open_page=options.open_page)
+        serve_model(options.serve_options(served, dict(replay_config.values)), open_page=options.open_page)
 
 
 def _check_contract(recording: SessionRecording, manifest: Manifest) -> dict[str, Any]:

@@ -47,7 +47,7 @@ ARROWS = {
     "cluster": {"server", "wire", "media", "manifest"},
     "server": {"ipc", "wire", "media", "manifest"},
     "engine": {"ipc", "authoring", "media", "recording"},
-    "testing": {"engine", "authoring", "ipc", "media", "recording"},
+    "testing": {"engine", "authoring", "ipc", "media", "manifest", "recording"},
     "replaying": {"testing", "engine", "authoring", "media", "recording"},
     "rendering": {"testing", "engine", "authoring", "ipc", "media", "clips"},
     "schema": {"authoring", "wire"},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands.replay import open_recording, replay_in_project
+from reactor_cli.commands.replay import ConfigFromOption, choose_config, open_recording, replay_in_project
 from reactor_cli.common_options import (
     Directory,
     Overrides,
@@ -77,6 +77,7 @@ def render(
         Path | None,
         typer.Option("--recording", metavar="FILE", help="Replay a recorded session, with its inputs and its length."),
     ] = None,
+    config_from: ConfigFromOption = None,
     fps: Annotated[
         float | None,
         typer.Option("--fps", metavar="N", help="The rate of the model; by default the declared one, else 30."),
@@ -89,6 +90,8 @@ def render(
     step takes. Ctrl-C ends the file after the current step. Needs PyAV: pip install 'reactor-live[video]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
+    from reactor_runtime import logs, manifest
+
     if seconds == 0:
         raise UsageError("--seconds is 0, and a clip has a length", hint="give a time, such as 10 or 1m")
     if fps is not None and not 0 < fps <= MOST_FPS:
@@ -98,14 +101,14 @@ def render(
             if value is not None:
                 raise UsageError(
                     f"{name} and --recording exclude each other: a recording has its own inputs and steps",
-                    hint=f"leave out {name}; --set changes values of the recorded config",
+                    hint=f"leave out {name}; --set changes values of the config",
                 )
-        replay_in_project(
-            open_recording(recording, overrides or []), project_directory(directory, path), overrides or [], out=out
-        )
+        replayed = open_recording(recording)
+        checked = manifest.load(project_directory(directory, path))
+        replay_in_project(replayed, checked, choose_config(replayed, checked, overrides or [], config_from), out=out)
         return 0
-    from reactor_runtime import logs, manifest
-
+    if config_from is not None:
+        raise UsageError("--config-from needs --recording")
     checked = manifest.load(project_directory(directory, path))
     config = project_config(checked, overrides)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):

@@ -8,13 +8,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from reactor_cli import console
-from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_directory
+from reactor_cli.common_options import (
+    Directory,
+    Overrides,
+    PathOption,
+    Verbose,
+    project_config,
+    project_directory,
+)
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_options import Host, OpenPage, Port, RunOptions, Token
@@ -25,6 +33,7 @@ from reactor_runtime.output_file import check_output_file
 if TYPE_CHECKING:
     from reactor_runtime.config import Override
     from reactor_runtime.manifest import Manifest
+    from reactor_runtime.recording.configs import ReplayConfig
     from reactor_runtime.recording.entries import Pieces
     from reactor_runtime.recording.file import SessionRecording
     from reactor_runtime.testing.comparison import Replay
@@ -37,6 +46,23 @@ MOST_DIFFERENCES = 5
 LARGE_BYTES = 4_000_000
 
 OnOutput = Callable[[int, "Pieces"], object]
+
+
+class ConfigFrom(StrEnum):
+    """Whose config a replay loads the model with."""
+
+    RECORDING = "recording"
+    PROJECT = "project"
+
+
+ConfigFromOption: TypeAlias = Annotated[
+    ConfigFrom | None,
+    typer.Option(
+        "--config-from",
+        help="Load the model with the config of the recording, if you trust the file, or of the project; by default a "
+        "terminal asks where they differ.",
+    ),
+]
 
 EPILOG = """
 \b
@@ -61,6 +87,7 @@ def replay(
     directory: Directory = None,
     path: PathOption = None,
     overrides: Overrides = None,
+    config_from: ConfigFromOption = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE|DIR", help="Write the output: .mp4, .mkv, .gif, .webp, or a folder."),
@@ -83,8 +110,8 @@ def replay(
 ) -> int:
     """Run a recorded session again, and compare its output with the recording.
 
-    The model gets the same events and inputs at the same steps, without a server and as fast as it computes. The
-    config is that of the recording. Needs an extra: pip install 'reactor-live[record]'.
+    The model gets the same events and inputs at the same steps, without a server and as fast as it computes. The code
+    is that of the project. Needs an extra: pip install 'reactor-live[record]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
     from reactor_runtime import manifest
@@ -95,21 +122,19 @@ def replay(
         _refuse_options(
             {"--host": host, "--port": port, "--token": token, "--open": open_page or None}, "needs --serve"
         )
-    recording = open_recording(file, overrides or [])
+    recording = open_recording(file)
+    checked = manifest.load(project_directory(directory, path))
+    config = choose_config(recording, checked, overrides or [], config_from)
     if serve:
-        checked = manifest.load(project_directory(directory, path))
         options = RunOptions(host=host, port=port, token=token, open_page=open_page)
-        serve_replay(recording, checked, overrides or [], options)
+        serve_replay(recording, checked, config, options)
         return 0
-    accepted = replay_in_project(
-        recording, project_directory(directory, path), overrides or [], out=out, diff=diff, tolerance=tolerance
-    )
+    accepted = replay_in_project(recording, checked, config, out=out, diff=diff, tolerance=tolerance)
     return 0 if accepted else 1
 
 
-def open_recording(path: Path, overrides: list[Override]) -> SessionRecording:
-    """Read a recording; warn if it lacks the end of its session, and about overrides that look misspelt."""
-    from reactor_runtime import config
+def open_recording(path: Path) -> SessionRecording:
+    """Read a recording; warn if it lacks the end of its session."""
     from reactor_runtime.recording.file import read_recording
 
     name = console.printable(str(path))
@@ -121,15 +146,54 @@ def open_recording(path: Path, overrides: list[Override]) -> SessionRecording:
             f"{name} lacks the end of its session, because recording goes on, its process was killed, or the disk was "
             f"full: only its first {recording.steps} steps are replayed"
         )
-    for line in config.misspelt_keys(config.from_text(recording.header.config), overrides):
-        console.warn(line)
     return recording
+
+
+def choose_config(
+    recording: SessionRecording, checked: Manifest, overrides: list[Override], config_from: ConfigFrom | None
+) -> ReplayConfig:
+    """Return the config of a replay; where the recorded one differs from that of the project, a terminal asks.
+
+    A file from someone else would choose what `load()` gets: UsageError without an option and a terminal.
+    """
+    from reactor_runtime import config
+    from reactor_runtime.recording.configs import ReplayConfig, parse_config
+    from reactor_runtime.testing.session_replay import config_changes, other_config
+
+    over = config.override({}, overrides)
+    if config_from is None:
+        current = config.load(checked.config_path)
+        changes = config_changes(recording, current, over)
+        if changes and _is_trusted(recording, changes):
+            config_from = ConfigFrom.RECORDING
+        elif changes:
+            raise other_config(
+                recording,
+                changes,
+                hint="--config-from recording loads the model with it, if you trust the file; --config-from project "
+                "with yours",
+            )
+    if config_from == ConfigFrom.RECORDING:
+        for line in config.misspelt_keys(parse_config(recording.header.config), overrides):
+            console.warn(line)
+        return ReplayConfig(over, over_recorded=True)
+    return ReplayConfig(project_config(checked, overrides))
+
+
+def _is_trusted(recording: SessionRecording, changes: list[str]) -> bool:
+    """Ask on a terminal whether the recorded config may be used."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    console.err(f"{console.printable(str(recording.path))} was recorded with another config than the project's:")
+    for line in changes:
+        console.err(f"  {console.printable(line)}")
+    return typer.confirm("Load the model with the recorded config? Only if you trust the file", err=True)
 
 
 def replay_in_project(
     recording: SessionRecording,
-    project: Path,
-    overrides: list[Override],
+    checked: Manifest,
+    config: ReplayConfig,
     *,
     out: Path | None = None,
     diff: Path | None = None,
@@ -147,12 +211,11 @@ def replay_in_project(
         if diff.suffix.lower() != ".html":
             raise UsageError(f"{diff} does not end in .html", hint="--diff writes a page with the differences there")
         check_output_file(diff)
-    checked = manifest.load(project)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
         logs.configure("warning")
         began = time.monotonic()
         with_diff = diff is not None or tolerance is not None
-        result, frame_diff = _replay(recording, checked, overrides, out, with_diff=with_diff)
+        result, frame_diff = _replay(recording, checked, config, out, with_diff=with_diff)
         took_s = time.monotonic() - began
     changed = _changed_files(recording, checked.project)
     if diff is not None:
@@ -173,9 +236,9 @@ def _refuse_options(given: dict[str, object], why: str) -> None:
 
 
 def _replay(
-    recording: SessionRecording, checked: Manifest, overrides: list[Override], out: Path | None, *, with_diff: bool
+    recording: SessionRecording, checked: Manifest, config: ReplayConfig, out: Path | None, *, with_diff: bool
 ) -> tuple[Replay, FrameDiff | None]:
-    from reactor_runtime import config, schema
+    from reactor_runtime import schema
     from reactor_runtime.testing.frame_diff import FrameDiff
     from reactor_runtime.testing.session_replay import author_errors, refuse_other_contract, replay_recording
 
@@ -207,7 +270,7 @@ def _replay(
         result = replay_recording(
             recording,
             contract.model,
-            config=config.override({}, overrides),
+            config,
             project=checked.project,
             on_loaded=on_loaded,
             on_output=on_output,
@@ -283,7 +346,7 @@ def _is_accepted(result: Replay, frame_diff: FrameDiff, tolerance: float) -> boo
 
 def _print_result(recording: SessionRecording, result: Replay, changed: list[str], took_s: float) -> None:
     if changed:
-        console.out(f"changed since the recording: {', '.join(changed)}")
+        console.out(f"changed since the recording: {console.printable(', '.join(changed))}")
     last = _print_code_changes(recording)
     steps = f"{result.steps} steps in {took_s:.1f} s"
     if not result.total:

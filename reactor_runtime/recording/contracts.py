@@ -3,11 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 # These describe how a page shows an event.
 _PRESENTATION = frozenset({"default", "description", "title", "x-reactor-bind", "x-reactor-ui"})
 _MISSING = object()
+MOST_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Track:
+    name: str
+    kind: Literal["video", "audio"]
+    direction: Literal["in", "out"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Schema:
+    events: dict[str, _Event]
+    messages: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Contract:
+    tracks: list[_Track]
+    schema: _Schema
+
+
+_CONTRACT = TypeAdapter(_Contract)
+
+
+def check_contract(contract: object) -> None:
+    """Raise ValueError if a recorded contract lacks what is compared here."""
+    _CONTRACT.validate_python(contract)
+
+
+def kinds_of(contract: Mapping[str, Any], direction: Literal["in", "out"]) -> dict[str, str]:
+    """Return the kinds of the tracks in one direction, "video" or "audio", by their names."""
+    return {track["name"]: track["kind"] for track in contract["tracks"] if track["direction"] == direction}
 
 
 def contract_differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
@@ -45,5 +86,9 @@ def _changes(old: object, new: object, path: str, *, of_names: bool = False) -> 
                 values = old.get(key, _MISSING), new.get(key, _MISSING)
                 yield from _changes(*values, f"{path}.{key}".lstrip("."), of_names=key == "properties" and not of_names)
     elif old != new:
-        was, now = ("none" if value is _MISSING else repr(value) for value in (old, new))
-        yield f"{path} was {was}, is {now}"
+        yield f"{path} was {_shown(old)}, is {_shown(new)}"
+
+
+def _shown(value: object) -> str:
+    text = "none" if value is _MISSING else repr(value)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"

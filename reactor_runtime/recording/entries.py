@@ -8,16 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
 
+# Of a frame that a model may return, and of a piece of sound: two minutes at the highest rate.
+MOST_SIDE = 4096
+MOST_SAMPLES = 120 * 384_000
 # Maps each track of an output to its arrays: one for each frame of a batch.
 Pieces = dict[str, list[NDArray[Any]]]
 # In this order: the model has its new code, it was loaded again, it could not be loaded, or it has its old code again
 # because the first step of the new code failed.
 ReloadKind = Literal["applied", "loaded", "failed", "reverted"]
+
+
+def shape_of(hash: str) -> tuple[int, ...]:
+    """Return the shape with which the hash of a frame or a piece of sound begins; raise ValueError for any other."""
+    shape = tuple(map(int, hash.partition(":")[0].split("x")))
+    check_shape(shape)
+    return shape
+
+
+def check_shape(shape: Sequence[int]) -> None:
+    """Raise ValueError for the shape of an array that is neither a frame nor a piece of sound of a model."""
+    match shape:
+        case (height, width, 3) if 1 <= height <= MOST_SIDE and 1 <= width <= MOST_SIDE:
+            return
+        case (1 | 2, samples) if 1 <= samples <= MOST_SAMPLES:
+            return
+    raise ValueError(f"{'x'.join(map(str, shape))} is the size of no frame and of no piece of sound")
+
+
+def _checked_hash(hash: str) -> str:
+    shape_of(hash)
+    return hash
+
+
+Count = Annotated[int, Field(ge=0, lt=2**53)]
+PieceHash = Annotated[str, AfterValidator(_checked_hash)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +61,7 @@ class Header:
     model: str
     config: str
     contract: dict[str, Any]
-    seed: int
+    seed: Count
     client: str
     joined_at: float
     started_at: float
@@ -43,7 +73,7 @@ class Header:
 class EventEntry:
     """Record an event handled after `step` steps, or `skipped` because a later event of its name replaced it."""
 
-    step: int
+    step: Count
     name: str
     data_json: str
     skipped: bool = False
@@ -57,9 +87,9 @@ class ReadEntry:
     count too.
     """
 
-    step: int
+    step: Count
     track: str
-    call: int
+    call: Count
     files: tuple[bytes, ...]
 
 
@@ -71,7 +101,7 @@ class ReloadEntry:
     last, `files` are the hashes of the project's files that are used from here on.
     """
 
-    step: int
+    step: Count
     kind: ReloadKind
     waiting: bool
     config: str
@@ -82,7 +112,7 @@ class ReloadEntry:
 class ErrorEntry:
     """Record that step number `step` raised an exception with this message; the session waits for new code."""
 
-    step: int
+    step: Count
     error: str
 
 
@@ -100,7 +130,7 @@ class UploadEntry:
 class MessageEntry:
     """Record a message of the model, a reply included."""
 
-    step: int
+    step: Count
     type: str
     data: dict[str, Any]
 
@@ -109,8 +139,8 @@ class MessageEntry:
 class OutputEntry:
     """Record the hashes of one output: for each track, one of each frame, or of each piece of sound."""
 
-    step: int
-    hashes: dict[str, list[str]]
+    step: Count
+    hashes: dict[str, Annotated[list[PieceHash], Field(min_length=1)]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +148,7 @@ class FrameEntry:
     """Record the pixels of frame number `frame` of a track, counted over the session."""
 
     track: str
-    frame: int
+    frame: Count
     pixels: NDArray[np.uint8]
 
 
@@ -126,7 +156,7 @@ class FrameEntry:
 class EndEntry:
     """Record the end of a session after `step` steps, with the message of the error that ended it, or ""."""
 
-    step: int
+    step: Count
     error: str = ""
 
 
@@ -134,8 +164,8 @@ class EndEntry:
 class KeptEntry:
     """Record that the controller kept the session after `step` steps; its last minute begins with `since_step`."""
 
-    step: int
-    since_step: int
+    step: Count
+    since_step: Count
 
 
 Entry = (

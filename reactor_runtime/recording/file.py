@@ -6,22 +6,27 @@ leaves a file that lacks only the entries it had not written.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import io
 import json
+import math
 import os
-import struct
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
 
 import numpy as np
+from pydantic import TypeAdapter
+from pydantic_core import from_json
 
 from reactor_runtime.errors import UsageError
+from reactor_runtime.recording.configs import parse_config
+from reactor_runtime.recording.contracts import check_contract, kinds_of
 from reactor_runtime.recording.entries import (
+    Count,
     EndEntry,
     Entry,
     ErrorEntry,
@@ -34,12 +39,33 @@ from reactor_runtime.recording.entries import (
     ReadEntry,
     ReloadEntry,
     UploadEntry,
+    check_shape,
+    shape_of,
+)
+from reactor_runtime.recording.records import (
+    FIX,
+    MOST_CHARACTERS,
+    AttachmentRecord,
+    MessageRecord,
+    MetadataRecord,
+    Record,
+    is_finished,
+    read_records,
+    refusing_damage,
 )
 
 EXTRA = "record"
 # Files of format 1 have no reloads and no errors.
 FORMAT = 2
 OLDER_FORMATS = (1,)
+# The largest is a message of the model. Its values may take 25 times as much memory.
+MOST_ENTRY_BYTES = 4 << 20
+_NPY = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype>\|u1|<i2)', 'fortran_order': (?P<is_fortran>True|False), "
+    rb"'shape': \((?P<shape>[\d, ]{1,40})\), \} *\n",
+    re.DOTALL,
+)
+_RANKS = {"video": 3, "audio": 2}
 _HEADER = "reactor.session"
 _JSON = "json"
 _TOPICS: dict[type, str] = {
@@ -195,6 +221,11 @@ class SessionRecording:
         return inputs
 
     @property
+    def configs(self) -> list[str]:
+        """Return the config of each `load()` of the session, as YAML."""
+        return [self.header.config, *(each.entry.config for each in self.reloads if each.entry.kind == "loaded")]
+
+    @property
     def files(self) -> dict[str, str]:
         """Return the hashes of the project's files that were used last."""
         return self.reloads[-1].entry.files if self.reloads else self.header.files
@@ -211,120 +242,156 @@ class SessionRecording:
 
     def frames(self) -> Iterator[FrameEntry]:
         """Read the recorded frames from the file, in order; raise UsageError at one that is damaged."""
-        with _refusing_damage(self.path):
-            yield from _frames(self.path)
+        pixels = b""
+        for record in read_records(self.path):
+            if not isinstance(record, MessageRecord):
+                continue
+            if record.topic.startswith(_PIXELS):
+                pixels = record.content
+            elif record.topic == _TOPICS[FrameEntry]:
+                with refusing_damage(self.path, record.place):
+                    place = _FRAME_PLACE.validate_json(record.content, strict=True)
+                    frame = FrameEntry(place.track, place.frame, _decompress(pixels, place.shape))
+                yield frame
+
+
+@dataclass(frozen=True, slots=True)
+class _FramePlace:
+    track: str
+    frame: Count
+    shape: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadPlace:
+    """A `ReadEntry` with the numbers of its files."""
+
+    step: Count
+    track: str
+    call: Count
+    files: tuple[int, ...]
+
+
+_FRAME_PLACE = TypeAdapter(_FramePlace)
+_ENTRIES: dict[str, TypeAdapter[Any]] = {
+    topic: TypeAdapter(_ReadPlace if kind is ReadEntry else kind)
+    for kind, topic in _TOPICS.items()
+    if kind is not FrameEntry
+}
+_HEADER_VALUES = TypeAdapter(Header)
 
 
 def read_recording(path: Path) -> SessionRecording:
-    """Read a recording, up to where it was interrupted; raise UsageError if it is not a recording or is damaged."""
+    """Read a recording, up to where it was interrupted; raise UsageError if it is not a recording or is damaged.
+
+    The file may come from anyone: values have the types of their entries, the config and the contract can be read, and
+    memory is limited by the size of the file.
+    """
     require_extra()
-    with _refusing_damage(path):
-        recording = _read(path)
+    reader = _RecordingReader(path)
+    for record in read_records(path):
+        with refusing_damage(path, record.place):
+            reader.add(record)
+    recording = reader.recording
     if recording is None:
         raise UsageError(f"{path} is not a recording of a session", hint="`reactor run --record DIR` makes them")
-    if not recording.complete and _is_finished(path):
-        raise UsageError(f"{path} is damaged: what follows step {recording.steps} can't be read")
+    if not recording.complete and is_finished(path):
+        raise UsageError(f"{path} is damaged: what follows step {recording.steps} can't be read", hint=FIX)
     return recording
 
 
-def _is_finished(path: Path) -> bool:
-    """Return whether a file has its end, so that it has all entries."""
-    from mcap.writer import MCAP0_MAGIC
+class _RecordingReader:
+    """Add records to a recording, which is None before the header."""
 
-    with path.open("rb") as file:
-        file.seek(-len(MCAP0_MAGIC), os.SEEK_END)
-        return file.read() == MCAP0_MAGIC
+    def __init__(self, path: Path) -> None:
+        self.recording: SessionRecording | None = None
+        self._path = path
+        # What the outputs of each track are.
+        self._kinds: dict[str, str] = {}
+        self._media: dict[int, StoredFile] = {}
+        self._config = ""
 
-
-@contextlib.contextmanager
-def _refusing_damage(path: Path) -> Iterator[None]:
-    import zstandard
-
-    try:
-        yield
-    # Any byte may be wrong, and so any value.
-    except (
-        ArithmeticError,
-        LookupError,
-        MemoryError,
-        TypeError,
-        ValueError,
-        struct.error,
-        zstandard.ZstdError,
-    ) as error:
-        raise UsageError(f"{path} is damaged: {type(error).__name__}: {error}") from error
-
-
-def _frames(path: Path) -> Iterator[FrameEntry]:
-    pixels = b""
-    for record in _records(path):
-        if not isinstance(record, _Message):
-            continue
-        if record.topic.startswith(_PIXELS):
-            pixels = record.content
-        elif record.topic == _TOPICS[FrameEntry]:
-            values = json.loads(record.content)
-            yield FrameEntry(values["track"], values["frame"], _decompress(pixels, values["shape"]))
-
-
-def _read(path: Path) -> SessionRecording | None:
-    recording: SessionRecording | None = None
-    media: dict[int, StoredFile] = {}
-    for record in _records(path):
+    def add(self, record: Record) -> None:
+        """Add a record; raise ValueError, LookupError or TypeError for one that Reactor does not write."""
+        recording = self.recording
         if recording is None:
-            if (header := _header(path, record)) is not None:
-                recording = SessionRecording(path, header)
-        elif isinstance(record, UploadEntry):
-            recording.uploads.append(record)
-        elif isinstance(record, _Message):
-            _add_message(recording, record, media)
-    return recording
+            if isinstance(record, MetadataRecord) and record.name == _HEADER:
+                self._begin(record)
+        elif isinstance(record, AttachmentRecord):
+            recording.uploads.append(record.entry)
+        elif isinstance(record, MessageRecord):
+            self._add_message(recording, record)
+
+    def _begin(self, record: MetadataRecord) -> None:
+        values = {key: from_json(value) for key, value in record.values.items()}
+        if values.pop("format") not in (FORMAT, *OLDER_FORMATS):
+            raise UsageError(
+                f"{self._path} was written by another version of Reactor",
+                hint="replay it with the version that recorded it",
+            )
+        header = _HEADER_VALUES.validate_json(json.dumps(values), strict=True)
+        check_contract(header.contract)
+        self._kinds = kinds_of(header.contract, "out")
+        self._check_config(header.config)
+        _check_names(header.files)
+        self.recording = SessionRecording(self._path, header)
+
+    def _add_message(self, recording: SessionRecording, message: MessageRecord) -> None:
+        recording.complete = message.topic in (_TOPICS[EndEntry], _TOPICS[KeptEntry])
+        if message.topic.startswith(_MEDIA):
+            self._media[message.sequence] = StoredFile(message.offset, len(message.content))
+        elif message.topic.startswith(_PIXELS):
+            recording.has_frames = True
+        elif message.topic in _ENTRIES:
+            if len(message.content) > MOST_ENTRY_BYTES:
+                raise ValueError(f"the entry has more than {MOST_ENTRY_BYTES >> 20} MiB")
+            self._add_entry(recording, _ENTRIES[message.topic].validate_json(message.content, strict=True), message)
+
+    def _add_entry(self, recording: SessionRecording, entry: Any, message: MessageRecord) -> None:
+        match entry:
+            case EventEntry():
+                recording.events.append(entry)
+            case _ReadPlace():
+                if missing := [number for number in entry.files if number not in self._media]:
+                    raise ValueError(f"the media {missing[0]} are not before their read")
+                files = tuple(self._media.pop(number) for number in entry.files)
+                reloads = len(recording.reloads)
+                recording.reads.append(StoredRead(entry.step, entry.track, entry.call, files, reloads))
+            case ReloadEntry():
+                self._check_config(entry.config)
+                _check_names(entry.files)
+                _add_reload(recording, entry)
+            case ErrorEntry():
+                recording.errors.append(entry)
+            case MessageEntry():
+                recording.messages.append(entry)
+            case OutputEntry():
+                self._check_tracks(entry)
+                recording.outputs.append(entry)
+                recording.output_times_s.append(message.time_ns / 1e9)
+            case KeptEntry():
+                recording.kept.append(entry)
+            case EndEntry():
+                recording.end = entry
+
+    def _check_config(self, text: str) -> None:
+        if text != self._config:
+            parse_config(text)
+            self._config = text
+
+    def _check_tracks(self, entry: OutputEntry) -> None:
+        for track, hashes in entry.hashes.items():
+            rank = _RANKS.get(self._kinds.get(track, ""))
+            if any(len(shape_of(hash)) != rank for hash in hashes):
+                raise ValueError(f"{track[:MOST_CHARACTERS]!r} is no output of the model, or one of another kind")
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    topic: str
-    content: bytes
-    offset: int
-    sequence: int
-    time_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Metadata:
-    name: str
-    values: dict[str, str]
-
-
-def _add_message(recording: SessionRecording, message: _Message, media: dict[int, StoredFile]) -> None:
-    recording.complete = message.topic in (_TOPICS[EndEntry], _TOPICS[KeptEntry])
-    if message.topic.startswith(_MEDIA):
-        media[message.sequence] = StoredFile(message.offset, len(message.content))
-        return
-    if message.topic.startswith(_PIXELS):
-        recording.has_frames = True
-        return
-    if message.topic == _TOPICS[FrameEntry]:
-        return
-    values = json.loads(message.content)
-    if message.topic == "/events":
-        recording.events.append(EventEntry(**values))
-    elif message.topic == "/reads":
-        values["files"] = tuple(media.pop(number) for number in values["files"])
-        recording.reads.append(StoredRead(**values, reloads=len(recording.reloads)))
-    elif message.topic == "/reloads":
-        _add_reload(recording, ReloadEntry(**values))
-    elif message.topic == "/errors":
-        recording.errors.append(ErrorEntry(**values))
-    elif message.topic == "/messages":
-        recording.messages.append(MessageEntry(**values))
-    elif message.topic == "/outputs":
-        recording.outputs.append(OutputEntry(**values))
-        recording.output_times_s.append(message.time_ns / 1e9)
-    elif message.topic == "/kept":
-        recording.kept.append(KeptEntry(**values))
-    elif message.topic == "/end":
-        recording.end = EndEntry(**values)
+def _check_names(files: Iterable[str]) -> None:
+    """Raise ValueError for a name that is not that of a file below the project."""
+    for name in files:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not name.isprintable():
+            raise ValueError(f"{name[:MOST_CHARACTERS]!r} is not the name of a file in a project")
 
 
 def _add_reload(recording: SessionRecording, entry: ReloadEntry) -> None:
@@ -345,71 +412,14 @@ def _discard_trial(recording: SessionRecording) -> None:
         del recording.messages[last.messages :]
 
 
-def _header(path: Path, record: object) -> Header | None:
-    if not isinstance(record, _Metadata) or record.name != _HEADER:
-        return None
-    values = {key: json.loads(value) for key, value in record.values.items()}
-    if values.pop("format") not in (FORMAT, *OLDER_FORMATS):
-        raise UsageError(
-            f"{path} was written by another version of Reactor", hint="replay it with the version that recorded it"
-        )
-    return Header(**values)
-
-
-def _records(path: Path) -> Iterator[_Message | _Metadata | UploadEntry]:
-    """Read records up to the end, or to the first that is incomplete."""
-    from mcap import records
-    from mcap.exceptions import McapError
-    from mcap.stream_reader import StreamReader
-
-    topics: dict[int, str] = {}
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}") from error
-    with file:
-        whole = _WholeReads(file)
-        reader = iter(StreamReader(cast("IO[bytes]", whole), record_size_limit=path.stat().st_size).records)
-        while True:
-            try:
-                record = next(reader, None)
-            # The file ends in a record, because its writer was killed or the disk was full.
-            except McapError:
-                return
-            match record:
-                case None:
-                    return
-                case records.Channel():
-                    topics[record.id] = record.topic
-                case records.Message():
-                    offset = file.tell() - len(record.data)
-                    topic = topics[record.channel_id]
-                    yield _Message(topic, record.data, offset, record.sequence, record.log_time)
-                case records.Metadata():
-                    yield _Metadata(record.name, record.metadata)
-                case records.Attachment():
-                    id, _, name = record.name.partition("/")
-                    yield UploadEntry(id, name, record.media_type, record.data)
-
-
-class _WholeReads:
-    """Raise EndOfFile on a short read; MCAP's reader would accept a truncated record."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        from mcap.exceptions import EndOfFile
-
-        content = self._file.read(size)
-        if len(content) < size:
-            raise EndOfFile
-        return content
-
-
-def _decompress(pixels: bytes, shape: list[int]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def _decompress(pixels: bytes, shape: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return the pixels of a frame; raise ValueError, before they are decompressed, if they are not those of one."""
     import zstandard
 
+    check_shape(shape)
+    size_bytes = math.prod(shape)
+    if zstandard.frame_content_size(pixels) != size_bytes:
+        raise ValueError(f"the pixels are not those of a frame of {shape[1]}x{shape[0]}")
     return np.frombuffer(zstandard.ZstdDecompressor().decompress(pixels), np.uint8).reshape(shape)
 
 
@@ -421,9 +431,14 @@ def encode_array(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def decode_array(file: bytes) -> np.ndarray[Any, Any]:
-    """Return the array of an `.npy` file."""
-    loaded: np.ndarray[Any, Any] = np.load(io.BytesIO(file), allow_pickle=False)
-    return loaded
+    """Return the frame or sound in an `.npy` file; raise ValueError for another file."""
+    # `numpy.load` would evaluate the header, and allocate what it announces.
+    found = _NPY.match(file)
+    if found is None:
+        raise ValueError("no array of uint8 or int16")
+    shape = [int(number) for number in found["shape"].split(b",") if number.strip()]
+    flat = np.frombuffer(file, found["dtype"].decode(), offset=found.end())
+    return flat.reshape(shape, order="F" if found["is_fortran"] == b"True" else "C").copy()
 
 
 def hash_file(path: Path) -> str | None:

@@ -23,7 +23,9 @@ SOURCE = '''"""The model of `reactor replay --serve`."""
 
 from reactor_runtime.replaying.player import Player, PlayerState, ReplayedSession, output_of
 
-SESSION = ReplayedSession.open({file!r}, project={project!r}, module={module!r}, class_name={class_name!r})
+SESSION = ReplayedSession.open(
+    {file!r}, project={project!r}, module={module!r}, class_name={class_name!r}, over_recorded={over_recorded!r}
+)
 Shown = output_of(SESSION)
 
 
@@ -36,10 +38,15 @@ class {name}(Player):
 PROGRESS_S = 0.5
 
 
-def write_module(folder: Path, *, file: Path, project: Path, module: str, class_name: str) -> None:
+def write_module(folder: Path, *, file: Path, project: Path, module: str, class_name: str, over_recorded: bool) -> None:
     """Write the module with the class that replays a recording: an engine imports classes of authors only."""
     source = SOURCE.format(
-        file=str(file.resolve()), project=str(project), module=module, class_name=class_name, name=CLASS
+        file=str(file.resolve()),
+        project=str(project),
+        module=module,
+        class_name=class_name,
+        over_recorded=over_recorded,
+        name=CLASS,
     )
     (folder / f"{MODULE}.py").write_text(source, encoding="utf-8")
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.recording.entries import EventEntry, OutputEntry
+from reactor_runtime.recording.entries import EventEntry, OutputEntry, shape_of
 from reactor_runtime.recording.file import SessionRecording, StoredReload
 
 MOST_MARKS = 500
@@ -71,10 +71,10 @@ def marks_of(recording: SessionRecording, frames: RecordedFrames) -> list[tuple[
 
 def blank_frame(recording: SessionRecording) -> dict[str, NDArray[Any]]:
     """Return a black image, or silence, of the size of the first recorded frame, for each of its tracks."""
-    # A hash begins with the shape.
-    shapes = {track: hashes[0].partition(":")[0].split("x") for track, hashes in recording.outputs[0].hashes.items()}
+    first = next(output for output in recording.outputs if output.hashes)
+    shapes = {track: shape_of(hashes[0]) for track, hashes in first.hashes.items()}
     kinds = {3: np.uint8, 2: np.int16}
-    return {track: np.zeros(list(map(int, shape)), kinds[len(shape)]) for track, shape in shapes.items()}
+    return {track: np.zeros(shape, kinds[len(shape)]) for track, shape in shapes.items()}
 
 
 def _line_of(entry: EventEntry | StoredReload) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.recording.configs import ReplayConfig
 from reactor_runtime.recording.entries import Pieces, hash_pieces
 from reactor_runtime.recording.file import SessionRecording, read_recording
 from reactor_runtime.replaying.frame_store import FrameStore
@@ -30,21 +31,23 @@ STOP_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ReplayedSession:
-    """Hold a recording and the contract of the model that replays it."""
+    """Hold a recording and the contract of the model that replays it; see `ReplayConfig` for `over_recorded`."""
 
     recording: SessionRecording
     frames: RecordedFrames
     contract: Contract
     project: Path
+    over_recorded: bool = False
 
     @classmethod
-    def open(cls, file: str, *, project: str, module: str, class_name: str) -> ReplayedSession:
+    def open(cls, file: str, *, project: str, module: str, class_name: str, over_recorded: bool) -> ReplayedSession:
         """Read a recording, and import the class of a project."""
         recording = read_recording(Path(file))
         model = import_class(Path(project), module, class_name)
         assert issubclass(model, Model), "other classes are refused"
         contract = Contract.of(model)
-        return cls(recording, RecordedFrames.of(recording, contract.fps), contract, Path(project))
+        frames = RecordedFrames.of(recording, contract.fps)
+        return cls(recording, frames, contract, Path(project), over_recorded)
 
 
 class Replayer:
@@ -94,7 +97,7 @@ class Replayer:
             result = replay_recording(
                 session.recording,
                 session.contract.model,
-                config=config,
+                ReplayConfig(config, session.over_recorded),
                 project=session.project,
                 on_loaded=self._loaded.set,
                 on_output=self._add_output,

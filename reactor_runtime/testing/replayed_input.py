@@ -10,10 +10,13 @@ from typing import Any
 
 from reactor_runtime.authoring.tracks.backlog import ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
+from reactor_runtime.errors import UsageError, WireError
 from reactor_runtime.media import jpeg, wav
+from reactor_runtime.recording.entries import check_shape
 from reactor_runtime.recording.file import SessionRecording, StoredRead, decode_array
 
 NPY, RIFF = b"\x93NUMPY", b"RIFF"
+RANKS = {"video": 3, "audio": 2}
 
 
 @dataclass(slots=True)
@@ -28,7 +31,7 @@ class ReplayPosition:
 class ReplayedReads:
     """Hold the recorded reads of one track, in order; a read gets only what was read after the same reload.
 
-    `on_wait` is called when the model waits for an item that was not recorded there.
+    `on_wait` is called when the model waits for an item that was not recorded there. `kind` is that of the track.
     """
 
     def __init__(
@@ -37,8 +40,11 @@ class ReplayedReads:
         reads: Iterable[StoredRead],
         position: ReplayPosition,
         on_wait: Callable[[], object],
+        *,
+        kind: str,
     ) -> None:
         self._recording = recording
+        self._kind = kind
         self._reads = deque(reads)
         self._position = position
         self.on_wait = on_wait
@@ -59,11 +65,18 @@ class ReplayedReads:
         return bool(self._reads) and self._reads[0].reloads == self._position.reloads
 
     def take(self) -> list[Any]:
-        """Return the items of the next read; raise TimeoutError if it timed out."""
+        """Return the items of the next read; raise TimeoutError if it timed out, UsageError if one is damaged."""
         read = self._reads.popleft()
         if not read.files:
             raise TimeoutError("the items did not come in time in the recording")
-        return [_decode(self._recording.load(file)) for file in read.files]
+        try:
+            return [_decode(self._recording.load(file), self._kind) for file in read.files]
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, WireError) as error:
+            raise UsageError(
+                f"{self._recording.path} is damaged: what {read.track} read in step {read.step} is no {self._kind}: "
+                f"{error}",
+                hint="get the file again from where it was recorded, or record the session again",
+            ) from error
 
     def is_due(self, call: int) -> bool:
         """Return whether read number `call` of the track, which does not wait, returns the next items.
@@ -102,7 +115,12 @@ class ReplayedBuffer(InputBuffer[Any]):
         return self._replayed.take() if self._replayed.is_due(self.reads.calls) else None
 
 
-def _decode(file: bytes) -> Any:
+def _decode(file: bytes, kind: str) -> Any:
     if file.startswith(NPY):
-        return decode_array(file)
-    return wav.decode(file) if file.startswith(RIFF) else jpeg.decode(file)
+        array = decode_array(file)
+        check_shape(array.shape)
+    else:
+        array = wav.decode(file) if file.startswith(RIFF) else jpeg.decode(file)
+    if array.ndim != RANKS[kind]:
+        raise ValueError(f"an array with {array.ndim} dimensions")
+    return array

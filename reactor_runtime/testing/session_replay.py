@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from reactor_runtime import config as config_file
+from reactor_runtime import manifest
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.values.upload import UploadedFile
-from reactor_runtime.config import from_text, laid_over
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.errors import ReactorError, UsageError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
-from reactor_runtime.recording.contracts import contract_differences
+from reactor_runtime.recording.configs import ReplayConfig, config_differences, parse_config
+from reactor_runtime.recording.contracts import contract_differences, kinds_of
 from reactor_runtime.recording.entries import to_pieces
 from reactor_runtime.recording.file import SessionRecording, StoredRead, read_recording
 from reactor_runtime.testing.comparison import Comparison, OnOutput, Replay
@@ -33,24 +35,44 @@ from reactor_runtime.testing.replayed_input import ReplayedBuffer, ReplayedReads
 from reactor_runtime.testing.studio import PATIENCE_S, Studio
 
 OnStep = Callable[[int], object]
+MOST_LINES = 10
 
 
-def replay(file: str | Path, model: type[Model] | None = None, *, config: Mapping[str, Any] | None = None) -> Replay:
+def replay(
+    file: str | Path,
+    model: type[Model] | None = None,
+    *,
+    config: Mapping[str, Any] | None = None,
+    config_from: Literal["recording", "project"] | None = None,
+) -> Replay:
     """Run a recorded session again and compare its output with the recording, frame by frame.
 
-    The class is the recorded one, imported by its name, unless `model` gives another. `config` overrides values of the
-    recorded config. Raises the exception that the model raises, and UsageError for a file that is no recording, or one
-    of another contract.
+    The class and the config are those of the project in the current directory, `model` and `config` override them.
+    `config_from="recording"` loads the model with the recorded config, which may come from anyone. Raises the exception
+    that the model raises, and UsageError for a file that is no recording, one of another contract, and without
+    `config_from` one of another config.
     """
     recording = read_recording(Path(file))
-    return replay_recording(recording, model or _model_of(recording), config=config)
+    project = manifest.load(Path()) if model is None or Path(manifest.FILE_NAME).is_file() else None
+    if model is None:
+        assert project is not None, "it is read to find the class"
+        model = _model_of(project)
+    over = dict(config or {})
+    if config_from == "recording":
+        return replay_recording(recording, model, ReplayConfig(over, over_recorded=True))
+    current = {} if project is None else config_file.load(project.config_path)
+    if config_from is None and (lines := config_changes(recording, current, over)):
+        raise other_config(
+            recording, lines, hint='replay(file, config_from="recording") uses it, if you trust the file'
+        )
+    return replay_recording(recording, model, ReplayConfig(config_file.laid_over(current, over)))
 
 
 def replay_recording(
     recording: SessionRecording,
     model: type[Model],
+    config: ReplayConfig,
     *,
-    config: Mapping[str, Any] | None = None,
     project: Path | None = None,
     on_loaded: Callable[[], object] = lambda: None,
     on_output: OnOutput = lambda _, __: None,
@@ -63,13 +85,9 @@ def replay_recording(
     returns, and `on_step` after each step.
     """
     refuse_other_contract(recording, Contract.of(model))
-
-    def configured(recorded: str) -> dict[str, Any]:
-        return laid_over(from_text(recorded), dict(config or {}))
-
-    given = configured(recording.header.config)
+    given = config.of(recording.header.config)
     comparison = Comparison(recording, on_output)
-    log = _ReplayLog(recording, comparison, on_step, configured)
+    log = _ReplayLog(recording, comparison, on_step, config.of)
     with _ReplayStudio(model, given, project=project, logs=log, make_buffer=log.make_buffer) as studio:
         on_loaded()
         studio.replay(recording, log, comparison, is_stopped)
@@ -98,18 +116,31 @@ def refuse_other_contract(recording: SessionRecording, contract: Contract) -> No
     differences = contract_differences(recording.header.contract, contract.to_json())
     if differences:
         raise UsageError(
-            f"{recording.path} was recorded with another contract: {'; '.join(differences)}",
+            f"{recording.path} was recorded with another contract: {_joined(differences)}",
             hint="replay it with the code that recorded it, or record again",
         )
 
 
-def _model_of(recording: SessionRecording) -> type[Model]:
-    module, _, name = recording.header.model.partition(":")
-    found = getattr(importlib.import_module(module), name, None)
-    if not (isinstance(found, type) and issubclass(found, Model)):
-        raise UsageError(
-            f"{module} has no model {name}, which was recorded", hint="give the class: replay(file, Model)"
-        )
+def config_changes(recording: SessionRecording, current: dict[str, Any], over: dict[str, Any]) -> list[str]:
+    """Return how the recorded configs differ from the current one, a line for each value that `over` does not set."""
+    now = config_file.laid_over(current, over)
+    recorded = [config_file.laid_over(parse_config(text), over) for text in recording.configs]
+    return list(dict.fromkeys(line for each in recorded for line in config_differences(each, now)))
+
+
+def other_config(recording: SessionRecording, changes: Sequence[str], *, hint: str) -> UsageError:
+    """Return the error for a recording with another config, which must not reach `load()` unasked."""
+    return UsageError(f"{recording.path} was recorded with another config: {_joined(changes)}", hint=hint)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    more = [] if len(lines) <= MOST_LINES else [f"and {len(lines) - MOST_LINES} more"]
+    return "; ".join([*lines[:MOST_LINES], *more])
+
+
+def _model_of(project: manifest.Manifest) -> type[Model]:
+    found = import_class(project.project, project.module, project.class_name)
+    assert issubclass(found, Model), "other classes are refused"
     return found
 
 
@@ -189,6 +220,7 @@ class _ReplayLog:
         self._comparison = comparison
         self._on_step = on_step
         self._events = ReplayedEvents(recording, self.progress, comparison, configured)
+        self._kinds = kinds_of(recording.header.contract, "in")
         self._reads: dict[str, list[StoredRead]] = defaultdict(list)
         for read in recording.reads:
             self._reads[read.track].append(read)
@@ -203,7 +235,9 @@ class _ReplayLog:
         self._studio = _Attached(host, loop, recorder)
 
     def make_buffer(self, track: str, *arguments: Any, **options: Any) -> InputBuffer[Any]:
-        reads = ReplayedReads(self._recording, self._reads[track], self.progress, self._events.on_wait)
+        reads = ReplayedReads(
+            self._recording, self._reads[track], self.progress, self._events.on_wait, kind=self._kinds[track]
+        )
         return ReplayedBuffer(reads, *arguments, **options)
 
     @property

@@ -38,6 +38,7 @@ with recorded(MyModel, Path(sys.argv[1]), size, with_video=len(sys.argv) > 2, pr
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a project with two recordings: hashes.mcap and frames.mcap."""
     project = scaffolded(tmp_path_factory.mktemp("replayed"))
+    (project / "config.yml").write_text("width: 64\nheight: 48\n")
     for name, *options in (("hashes",), ("frames", "with_video")):
         made = python("-c", RECORD, str(project / name), *options, cwd=project)
         assert made.code == 0, made.err
@@ -172,6 +173,43 @@ def test_a_key_that_the_recorded_config_lacks_is_named(project: Path, command: l
     assert outcome.code == 0, outcome.err
     assert "warning: --set widht=32: the config has no widht; did you mean width?\n" in outcome.err
     assert "other" not in outcome.err
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("command", [["replay", "hashes.mcap"], ["render", "--recording", "hashes.mcap"]])
+def test_another_config_than_the_projects_is_shown_and_used_only_when_asked_for(
+    project: Path, command: list[str]
+) -> None:
+    (project / "config.yml").write_text("width: 32\n")
+    outcome = reactor(*command, cwd=project)
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[:2] == [
+        "error: hashes.mcap was recorded with another config: width was 64, is 32; height was 48, is missing",
+        "hint: --config-from recording loads the model with it, if you trust the file; --config-from project with "
+        "yours",
+    ]
+    given = reactor(*command, "--config-from", "recording", cwd=project)
+    assert "\nequal: " in given.out, given.err
+    own = reactor(*command, "--config-from", "project", "--set", "height=48", cwd=project)
+    assert "frame 0 of main_video is 48x32x3, not 48x64x3" in own.out, own.err
+    assert reactor(*command, "--set", "width=64", "--set", "height=48", cwd=project).code == 0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("answer", "code"), [("y\r", 0), ("n\r", 2)])
+def test_a_terminal_asks_whether_to_use_another_config(project: Path, answer: str, code: int) -> None:
+    (project / "config.yml").write_text("width: 32\n")
+    with terminal("replay", "hashes.mcap", cwd=project) as screen:
+        screen.wait_for("width was 64, is 32")
+        screen.wait_for("Only if you trust the file")
+        screen.type(answer)
+        screen.wait_for("equal" if code == 0 else "was recorded with another config")
+        assert screen.ended() == code
+
+
+def test_a_source_of_the_config_needs_a_recording(tmp_path: Path) -> None:
+    outcome = reactor("render", "--config-from", "project", cwd=tmp_path)
+    assert (outcome.code, outcome.err) == (2, "error: --config-from needs --recording\n")
 
 
 @pytest.mark.process

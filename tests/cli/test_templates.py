@@ -34,7 +34,7 @@ REPLAY = """
 import sys
 from reactor_runtime.testing import replay
 
-result = replay(sys.argv[1])
+result = replay(sys.argv[1], config_from="recording")
 assert result.frames > 10
 # PyTorch rounds some values differently on other processors.
 most = result.frames // 4 if "torch" in sys.modules else 0

@@ -151,6 +151,7 @@ def test_a_test_passes(snippet: Snippet, tmp_path: Path) -> None:
         (tmp_path / source.title).write_text(source.text)
     (tmp_path / snippet.title).write_text(snippet.text)
     if "session.mcap" in snippet.text:
+        (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\n")
         assert python("-c", RECORD, cwd=tmp_path).code == 0
     outcome = run_pytest(tmp_path)
     assert outcome.code == 0, outcome.out

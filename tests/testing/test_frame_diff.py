@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from reactor_runtime.interface import InputState, Output, ReactorPipeline, Video
+from reactor_runtime.recording.configs import ReplayConfig
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing.comparison import MOST_DIFFERENCES, Replay
 from reactor_runtime.testing.frame_diff import FrameDiff
@@ -45,7 +46,7 @@ def replayed(model: type[Counting], directory: Path) -> tuple[FrameDiff, Replay]
     (file,) = directory.iterdir()
     recording = read_recording(file)
     diff = FrameDiff(recording)
-    return diff, replay_recording(recording, model, on_output=diff.add_output)
+    return diff, replay_recording(recording, model, ReplayConfig({}), on_output=diff.add_output)
 
 
 def test_equal_frames_have_no_pairs(tmp_path: Path) -> None:

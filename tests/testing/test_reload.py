@@ -851,7 +851,10 @@ class Recorded:
         """Return the steps that differ when the code on disk replays a recording."""
         shutil.rmtree(self.project.folder / "__pycache__", ignore_errors=True)
         sys.modules.pop(self.project.name)
-        return {each.step for each in replay(recording.path, config=config).differences}
+        return {
+            each.step
+            for each in replay(recording.path, self.project.model(), config=config, config_from="recording").differences
+        }
 
 
 @pytest.fixture

@@ -133,7 +133,7 @@ def test_a_session_with_reloads_replays_bit_for_bit(tmp_path: Path, model: type[
     recording = read_recording(recording_in(tmp_path))
     assert len(recording.reloads) > 8
     assert recording.outputs[-1].step > recording.reloads[4].step
-    result = replay(recording.path, model)
+    result = replay(recording.path, model, config_from="recording")
     assert result.differences == []
     assert result.frames > 20
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import random
 import re
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -125,7 +127,7 @@ def test_a_pipeline_replays_bit_for_bit(tmp_path: Path, seed: int) -> None:
     with recorded(Mixer, tmp_path, {"offset": 5}) as studio:
         play_at_random(studio, seed)
         shown = len(studio.frames)
-    result = replay(recording_in(tmp_path), Mixer)
+    result = replay(recording_in(tmp_path), Mixer, config_from="recording")
     assert result.differences == []
     assert result.frames >= shown > 50
 
@@ -409,10 +411,58 @@ def test_the_warm_up_comes_before_the_replay(tmp_path: Path) -> None:
     assert replay(recording_in(tmp_path), Warm).differences == []
 
 
-def test_a_value_of_the_config_can_be_overridden(tmp_path: Path) -> None:
+def test_a_recorded_config_reaches_the_model_only_when_asked_for(tmp_path: Path) -> None:
     with recorded(Mixer, tmp_path, {"offset": 5}) as studio:
         studio.run(0.2)
-    assert replay(recording_in(tmp_path), Mixer, config={"offset": 6}).different > 0
+    file = recording_in(tmp_path)
+    with pytest.raises(UsageError, match="was recorded with another config: offset was 5, is missing"):
+        replay(file, Mixer)
+    assert replay(file, Mixer, config={"offset": 5}).differences == []
+    assert replay(file, Mixer, config_from="recording").differences == []
+    assert replay(file, Mixer, config={"offset": 6}, config_from="recording").different > 0
+    assert replay(file, Mixer, config_from="project").different > 0
+
+
+PROJECT = """
+from pathlib import Path
+from tests.testing.test_session_replay import Knobbed
+
+class {name}(Knobbed):
+    def load(self, config):
+        self.level = config.get("level", 0)
+
+    def inference(self):
+        while True:
+            yield __import__("numpy").full((16, 24, 3), self.level, "uint8")
+"""
+
+
+def test_the_class_and_the_config_are_those_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("pipeline_of_a_replay.py").write_text(PROJECT.format(name="MyModel"))
+    Path("reactor.yaml").write_text("model: pipeline_of_a_replay:MyModel\nconfig: config.yml\n")
+    Path("config.yml").write_text("level: 7\n")
+    # The module that the file names: importing it leaves a mark.
+    Path("module_of_another.py").write_text(f"{PROJECT.format(name='Other')}\nPath('imported').touch()\n")
+    with recorded(importlib.import_module("module_of_another").Other, tmp_path / "sessions", {"level": 7}) as studio:
+        studio.run(0.2)
+    Path("imported").unlink()
+    del sys.modules["module_of_another"]
+    result = replay(recording_in(tmp_path / "sessions"))
+    assert (result.differences, result.frames > 3) == ([], True)
+    assert not Path("imported").exists()
+    Path("config.yml").write_text("level: 8\n")
+    with pytest.raises(UsageError, match="level was 7, is 8"):
+        replay(recording_in(tmp_path / "sessions"))
+
+
+def test_without_a_project_the_class_has_to_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with recorded(Mixer, tmp_path) as studio:
+        studio.run(0.2)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"there is no reactor\.yaml"):
+        replay(recording_in(tmp_path))
 
 
 def recording_in(directory: Path) -> Path:

@@ -1,0 +1,80 @@
+"""The config in a recording: read with limits, compared with that of a project, and used in a replay."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reactor_runtime.config import laid_over
+from reactor_runtime.yamlfile import parse_value
+
+MOST_BYTES = 1 << 20
+MOST_VALUES = 100_000
+MOST_LEVELS = 64
+MOST_CHARACTERS = 80
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayConfig:
+    """Hold the config with which a replay loads the model; `over_recorded`, it is laid over the recorded one."""
+
+    values: Mapping[str, Any]
+    over_recorded: bool = False
+
+    def of(self, recorded: str) -> dict[str, Any]:
+        """Return the config for a load that had this config in the recording."""
+        values = dict(self.values)
+        return laid_over(parse_config(recorded), values) if self.over_recorded else copy.deepcopy(values)
+
+
+def parse_config(text: str) -> dict[str, Any]:
+    """Return the config of a recording, whose text is YAML; raise ValueError for one that no project has."""
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"the config has more than {MOST_BYTES >> 20} MiB")
+    try:
+        values = parse_value(text)
+    # PyYAML raises these for a wrong value behind a tag, such as `!!timestamp x`.
+    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise ValueError("the config is not a mapping")
+    # An alias repeats a value: a few lines may describe more values than fit in memory.
+    for count, _ in enumerate(_values(values, 0)):
+        if count == MOST_VALUES:
+            raise ValueError(f"the config has more than {MOST_VALUES:,} values")
+    return values
+
+
+def config_differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> list[str]:
+    """Return how a recorded config differs from the current one, a line for each value."""
+    return list(_differences(recorded, current, ""))
+
+
+def _values(value: object, level: int) -> Iterator[None]:
+    if level > MOST_LEVELS:
+        raise ValueError(f"the config has more than {MOST_LEVELS} levels")
+    yield
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple | set) else ()
+    for each in inner:
+        yield from _values(each, level + 1)
+
+
+def _differences(old: Mapping[Any, Any], new: Mapping[Any, Any], path: str) -> Iterator[str]:
+    for key in [*old, *(key for key in new if key not in old)]:
+        was, now = old.get(key, _MISSING), new.get(key, _MISSING)
+        place = f"{path}.{key}" if path else str(key)
+        if isinstance(was, Mapping) and isinstance(now, Mapping):
+            yield from _differences(was, now, place)
+        # Unlike values, their texts are equal for NaN, and differ for 1 and True.
+        elif repr(was) != repr(now):
+            yield f"{place} was {_shown(was)}, is {_shown(now)}"
+
+
+def _shown(value: object) -> str:
+    text = "missing" if value is _MISSING else repr(value)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
