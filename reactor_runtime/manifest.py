@@ -290,6 +290,7 @@ def _page_path(file: YamlFile) -> Path | None:
             where=file.items["page"],
             hint="rename it, for example to assets, and change the addresses in the page",
         )
+    _refuse_outside(file, "page", written, path)
     if (path / "index.html").is_file():
         return path
     problem = "has no index.html" if path.is_dir() else "is not a directory" if path.exists() else "doesn't exist"
@@ -354,7 +355,21 @@ def _image(file: YamlFile, key: str, suffixes: Sequence[str]) -> Path:
         )
     if not path.is_file():
         raise ManifestError(f'"{key}" names {written}, which is not a file', where=file.items[key], hint=hint)
-    return path
+    _refuse_outside(file, key, written, path)
+    # The name may be a link to any file of the project.
+    if path.resolve().suffix.lower() not in suffixes:
+        raise ManifestError(f'"{key}" is a link to a file that is no image', where=file.items[key], hint=hint)
+    return path.resolve()
+
+
+def _refuse_outside(file: YamlFile, key: str, written: str, path: Path) -> None:
+    """Raise ManifestError for a path that leads out of the project: clients get what is there."""
+    if file.path.parent not in path.resolve().parents:
+        raise ManifestError(
+            f'"{key}" names {written}, which is not in the project',
+            where=file.items[key],
+            hint=f"copy it into the directory of {FILE_NAME}; a link that leads out of it is not followed",
+        )
 
 
 def _links(file: YamlFile) -> dict[str, str]:

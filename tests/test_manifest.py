@@ -52,6 +52,40 @@ def test_a_page_is_a_directory_with_an_index(tmp_path: Path) -> None:
     assert load(project(tmp_path, "model: pipeline:M\npage: my_page/\n")).page == tmp_path / "my_page"
 
 
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """Make a project whose links and paths lead out of it, to an image and a page beside it."""
+    beside, inside = tmp_path / "beside", tmp_path / "project"
+    beside.mkdir()
+    inside.mkdir()
+    for name in ("mark.png", "index.html", "mark.txt"):
+        (beside / name).write_text("secret")
+    (inside / "mark.png").symlink_to(beside / "mark.png")
+    (inside / "folder").symlink_to(beside)
+    (inside / "config.yml").write_text("password: 1")
+    (inside / "text.png").symlink_to("config.yml")
+    (inside / "real.png").write_text("an image")
+    (inside / "link.jpg").symlink_to("real.png")
+    return inside
+
+
+@pytest.mark.parametrize("key", ["logo", "thumbnail", "page"])
+@pytest.mark.parametrize("folder", ["", "folder/", "../beside/", "{absolute}/"])
+def test_files_outside_of_the_project_are_not_for_the_page(outside: Path, key: str, folder: str) -> None:
+    name = (folder or "folder") if key == "page" else f"{folder}mark.png"
+    written = name.format(absolute=outside.parent / "beside")
+    error = failure(outside, f"model: pipeline:M\n{key}: {written}\n")
+    assert error.message == f'"{key}" names {written}, which is not in the project'
+    assert place(error)[0] == 2
+
+
+def test_an_image_may_be_a_link_to_an_image_of_the_project_only(outside: Path) -> None:
+    error = failure(outside, "model: pipeline:M\nlogo: text.png\n")
+    assert error.message == '"logo" is a link to a file that is no image'
+    settings = load(project(outside, "model: pipeline:M\nlogo: link.jpg\n")).page_settings
+    assert settings.logo == outside / "real.png"
+
+
 @pytest.mark.parametrize("page", [".", "./", "..", "my_page/.."])
 def test_a_page_that_contains_the_project_is_refused(tmp_path: Path, page: str) -> None:
     (tmp_path / "my_page").mkdir()

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reactor_runtime.manifest import PageSettings
+from reactor_runtime.server.security.middleware import IMAGE_FOLDER
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
-# The folder of the author's images below `/static/`.
-IMAGE_FOLDER = "author"
 MOST_CHARACTERS = 200
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -62,18 +63,22 @@ def page_routes(admission: Admission[S]) -> list[BaseRoute]:
 
 
 def file_routes(images: Mapping[str, Path]) -> list[BaseRoute]:
-    """Return the routes of the page's files, the author's `images` among them, and of the JavaScript client."""
+    """Return the routes of the page's files, the author's `images` among them, and of the JavaScript client.
+
+    The paths of `images` have no links.
+    """
     files = {
         path.relative_to(folder).as_posix(): path
         for folder in (PLAYGROUND, TOKEN_PAGE, DOCS_PAGE)
         for path in folder.rglob("*")
         if path.is_file()
-    } | dict(images)
+    }
 
     async def static(request: Request) -> Response:
-        path = files.get(request.path_params["name"])
+        name = request.path_params["name"]
+        path = files.get(name) or await asyncio.to_thread(_unlinked, images.get(name))
         if path is None:
-            return _no_file()
+            return PlainTextResponse("no such file\n", status_code=404)
         # By its suffix the machine may take it for a video.
         is_typescript = path.suffix == ".ts"
         return FileResponse(path, headers=NO_CACHE, media_type="text/plain" if is_typescript else None)
@@ -92,16 +97,27 @@ def own_page_route(folder: Path, embedders: Sequence[str]) -> BaseRoute:
     """
     frames = " ".join(each for each in embedders if each != "null")
     headers = {**NO_CACHE, "Content-Security-Policy": f"frame-ancestors 'self' {frames}".rstrip()}
-    files = StaticFiles(directory=folder, html=True)
+    files = _PageFiles(directory=folder, html=True)
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         served: ASGIApp = files if scope["type"] == "http" else WebSocketClose()
-        if served is files and any(part.startswith(".") for part in scope["path"].split("/")):
-            served = _no_file()
         await served(scope, receive, adding_headers(headers, send))
 
     return Mount("/", serve)
 
 
-def _no_file() -> Response:
-    return PlainTextResponse("no such file\n", status_code=404)
+class _PageFiles(StaticFiles):
+    """Serve the files of a directory but hidden ones, also where a link with another name leads to those."""
+
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        found, status = super().lookup_path(path)
+        assert self.directory is not None, "it is made with one"
+        root = Path(self.directory).resolve()
+        if status is None or any(part.startswith(".") for part in Path(found).relative_to(root).parts):
+            return "", None
+        return found, status
+
+
+def _unlinked(path: Path | None) -> Path | None:
+    """Return a path unless a link has taken its place since it was resolved."""
+    return path if path is not None and path.resolve() == path else None

@@ -32,6 +32,8 @@ HARMLESS = ("GET", "HEAD", "OPTIONS")
 # Open without a token; /health returns less then. /live is open by any host name too.
 OPEN = ("/health", "/ready", "/reactor.js")
 FILES = "/static/"
+# The folder of the author's images there, for which the token is needed.
+IMAGE_FOLDER = "author"
 NO_STORE = {"Cache-Control": "no-store"}
 CLOSE = {"Connection": "close"}
 PLAIN = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -117,7 +119,8 @@ class SecurityMiddleware:
         has_effects = scope["type"] == "websocket" or scope["method"] not in HARMLESS
         if has_effects and not self._origins.allows(origin, host):
             return _wrong_origin(origin or "")
-        if known or path in OPEN or path.startswith(FILES):
+        is_ours = path.startswith(FILES) and not path.startswith(f"{FILES}{IMAGE_FOLDER}/")
+        if known or path in OPEN or is_ours:
             return None
         assert self._gate is not None, "without a gate every request is known"
         return Denial(401, CloseCode.BAD_TOKEN, self._gate.why_refused(request))

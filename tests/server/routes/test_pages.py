@@ -23,7 +23,11 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     (page / ".git" / "config").write_text("secret")
     (tmp_path / "secret.txt").write_text("secret")
     (page / "link.txt").symlink_to(tmp_path / "secret.txt")
-    app = Starlette(routes=[*file_routes({}), own_page_route(page, ["https://a.example", "null"])])
+    (page / "shown.txt").symlink_to(".env")
+    (page / "shown").symlink_to(".git")
+    (tmp_path / "logo.png").write_text("an image")
+    images = {"author/logo.png": tmp_path / "logo.png"}
+    app = Starlette(routes=[*file_routes(images), own_page_route(page, ["https://a.example", "null"])])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         yield client
 
@@ -49,7 +53,27 @@ async def test_files_outside_of_the_directory_are_not_served(http: httpx.AsyncCl
     assert answer.status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/.env", "/%2eenv", "/.git/config", "/parts/../.env", "/parts/..%2f.env"])
+async def test_an_image_that_a_link_has_replaced_is_not_served(http: httpx.AsyncClient, tmp_path: Path) -> None:
+    assert (await http.get("/static/author/logo.png")).text == "an image"
+    (tmp_path / "logo.png").unlink()
+    (tmp_path / "logo.png").symlink_to(tmp_path / "secret.txt")
+    assert (await http.get("/static/author/logo.png")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.env",
+        "/%2eenv",
+        "/.git/config",
+        "/.git/",
+        "/parts/../.env",
+        "/parts/..%2f.env",
+        "/shown.txt",
+        "/shown/config",
+        "/parts/../shown.txt",
+    ],
+)
 async def test_hidden_files_are_not_served(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.get(httpx.URL(f"http://localhost{path}", raw_path=path.encode()))
     assert answer.status_code == 404

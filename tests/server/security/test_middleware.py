@@ -63,7 +63,7 @@ def browser(guard: Any, **options: Any) -> httpx.AsyncClient:
     ("path", "status"),
     [("/", 401), ("/schema", 401), ("/nothing", 401), ("/static", 401), ("/health", 200), ("/live", 200),
      ("/ready", 200), ("/static/main.js", 200), ("/reactor.js", 200), ("/healthy", 401), ("/live/", 401),
-     ("//live", 401), ("/static/../schema", 401)],
+     ("//live", 401), ("/static/../schema", 401), ("/static/author/logo.png", 401)],
 )  # fmt: skip
 async def test_routes_need_the_token_unless_they_are_open(path: str, status: int) -> None:
     async with browser(middleware()) as client:
