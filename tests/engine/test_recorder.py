@@ -183,6 +183,64 @@ def test_a_full_queue_stops_recording_with_one_warning(
     recorder.close()
 
 
+def test_a_session_of_any_size_is_recorded_while_the_disk_keeps_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: queue.SimpleQueue[Kept] = queue.SimpleQueue()
+    recorder = recorder_in(tmp_path, most_queued_bytes=5_000, on_kept=answers.put)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    for step in range(10):
+        log.on_event(step, ClientEvent("s-1", "c-1", None, "set_prompt", "x" * 2000), skipped=False)
+        # The answer comes when all before it is written.
+        recorder.keep("s-1")
+        assert answers.get(timeout=TIMEOUT_S).file
+    recorder.close()
+    assert warnings_in(caplog) == []
+    (file,) = tmp_path.iterdir()
+    assert [event.step for event in read_recording(file).events] == list(range(10))
+
+
+TRACK = Contract.of(Noise).tracks[0]
+
+
+def test_a_frame_is_recorded_as_it_was_returned_although_the_model_changes_it_later(tmp_path: Path) -> None:
+    SlowFile.written.clear()
+    options = RecordOptions(tmp_path, with_video=True)
+    recorder = Recorder(options, "{}\n", tmp_path)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_upload(SlowFile(b""))
+    canvas = frame(1)
+    for step in range(3):
+        canvas[:] = step
+        log.on_output(step, [{TRACK: canvas}])
+    SlowFile.written.set()
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    assert [int(each.pixels[0, 0, 0]) for each in read_recording(file).frames()] == [0, 1, 2]
+
+
+def test_frames_are_left_out_when_half_of_the_queue_is_full_and_their_hashes_stay(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    SlowFile.written.clear()
+    canvas = np.zeros((50, 50, 3), np.uint8)
+    recorder = Recorder(RecordOptions(tmp_path, with_video=True), "{}\n", tmp_path, most_queued_bytes=8 * canvas.nbytes)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_upload(SlowFile(b""))
+    for step in range(20):
+        log.on_output(step, [{TRACK: canvas}])
+    SlowFile.written.set()
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    recording = read_recording(file)
+    assert len(recording.outputs) == 20
+    assert [each.frame for each in recording.frames()] == [0, 1, 2, 3]
+    assert warnings_in(caplog) == []
+
+
 def test_a_recording_that_is_not_written_in_time_has_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -51,6 +51,15 @@ def test_written_arrays_are_read_on_the_other_side(memory: int) -> None:
     assert (reader.samples(at_samples, 2, 480) == samples).all()
 
 
+def test_without_memfd_the_memory_is_a_file_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    fd = create_memory()
+    (offset,) = written(RingWriter(fd), 1, [picture(5)])
+    assert (RingReader(fd).frame(offset, 8, 10) == 5).all()
+    assert os.fstat(fd).st_nlink == 0
+    os.close(fd)
+
+
 def test_any_strides_are_taken(memory: int) -> None:
     frame = np.random.default_rng(1).integers(0, 256, (64, 48, 3), np.uint8)
     turned = frame.transpose(1, 0, 2)[::-1, ::2]

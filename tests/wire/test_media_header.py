@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach, media_kind
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach, media_kind, read_jpeg_header
 
 HEADER = MediaHeader("main_video", 7, 1_000_000, 1_700_000_000_000_000, applied=3, flags=FrameFlag.HELD)
 
@@ -107,6 +107,11 @@ def test_file_without_header_comes_back_as_it_is(file: bytes) -> None:
     assert detach(file) == (None, file)
 
 
+def test_the_header_of_a_jpeg_is_read_without_the_file() -> None:
+    assert read_jpeg_header(attach(HEADER, FILES["jpeg"])) == HEADER
+    assert read_jpeg_header(FILES["jpeg"]) is None
+
+
 def test_another_programs_app15_is_left_alone() -> None:
     data = b"\xff\xd8\xff\xef\0\x10someone else's" + FILES["jpeg"][2:]
     assert detach(data) == (None, data)
@@ -139,6 +144,11 @@ def test_wav_chunk_is_found_behind_another() -> None:
 def test_fields_that_do_not_fit_are_refused(header: MediaHeader, reason: str, file: bytes) -> None:
     with pytest.raises(ValueError, match=reason):
         attach(header, file)
+
+
+def test_the_longest_name_fits(file: bytes) -> None:
+    header = replace(HEADER, track="x" * 255)
+    assert detach(attach(header, file)) == (header, file)
 
 
 def test_largest_metadata_fits_exactly(file: bytes) -> None:
@@ -178,7 +188,9 @@ HOSTILE = {
     "name longer than the segment": segment(FIELDS[:26] + b"\xff" + FIELDS[27:]),
     "name not UTF-8": segment(FIELDS[:27] + b"\xff" * 10),
     "chunk longer than the file": wav_chunk(FIELDS, 0xFFFFFFFF),
+    "chunk a little longer than the file": wav_chunk(FIELDS, len(FIELDS) + 20),
     "chunk longer than the RIFF": wav_chunk(FIELDS, riff=10),
+    "chunk of an even size longer than the RIFF": wav_chunk(FIELDS + b" ", riff=10),
     "chunk without fields": wav_chunk(b""),
     "chunk name not UTF-8": wav_chunk(FIELDS[:27] + b"\xff" * 11),
     "endless chunks": b"RIFF\xff\xff\xff\xffWAVE" + b"junk\0\0\0\0" * 100_000,

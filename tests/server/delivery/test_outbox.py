@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
-from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
 from reactor_runtime.wire.messages import View
 from tests.engine.rig import frame as pixels
 from tests.fakes import FakeClock, frame_of
 from tests.server.admission_fixture import drain
+from tests.server.encoding.png_encoding import PNG
 
 
 def frame(seq: int, track: str = "video") -> EncodedFrame:
@@ -202,6 +203,21 @@ async def test_a_client_gets_the_tracks_of_its_view(outbox: Outbox) -> None:
         outbox.offer_frame(frame(1, track))
     outbox.queue_sound(sound(1))
     assert await drain(outbox) == [b"left 1"]
+
+
+def test_a_frame_that_is_not_in_the_encoding_of_the_client_is_not_queued(clock: FakeClock) -> None:
+    outbox = Outbox(clock, view=View(codecs=("png",)), encodings=(*ENCODINGS, PNG))
+    assert not outbox.accepts(frame(1))
+    outbox.offer_frame(frame(1))
+    assert outbox.take_next() == (None, None)
+
+
+async def test_a_view_in_the_same_encoding_keeps_what_waits_and_what_is_known_of_the_path(outbox: Outbox) -> None:
+    outbox.offer_frame(frame(1))
+    sender = outbox.track_sender("video")
+    outbox.set_view(View(max_fps=60))
+    assert outbox.track_sender("video") is sender
+    assert await drain(outbox) == [b"video 1"]
 
 
 @pytest.mark.parametrize("max_fps", [10.0, 15.0, 24.0])

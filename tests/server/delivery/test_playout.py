@@ -199,6 +199,16 @@ async def test_a_flush_drops_older_frames_and_flags_the_next(fixture: PlayoutFix
     assert [header.flags for header in fixture.headers] == [FrameFlag.AFTER_FLUSH, 0]
 
 
+async def test_the_first_frame_after_each_flush_is_flagged(fixture: PlayoutFixture) -> None:
+    for number in range(4):
+        if number % 2 == 0:
+            fixture.playout.flush(before=number)
+        fixture.put_frame(number, 0.1 * (number + 1))
+        fixture.encoder.run_all()
+        await fixture.clock.advance(0.1)
+    assert [header.flags for header in fixture.headers] == [FrameFlag.AFTER_FLUSH, 0] * 2
+
+
 async def test_a_flush_keeps_newer_frames(fixture: PlayoutFixture) -> None:
     fixture.put_frame(0, 0.1)
     fixture.put_frame(1, 0.2)
@@ -207,6 +217,28 @@ async def test_a_flush_keeps_newer_frames(fixture: PlayoutFixture) -> None:
     fixture.playout.flush(before=1)
     await fixture.clock.advance(1.0)
     assert fixture.order == [1]
+
+
+async def test_a_flush_delivers_messages_at_once_up_to_the_first_frame_that_it_keeps(fixture: PlayoutFixture) -> None:
+    fixture.put_frame(0, 0.1)
+    fixture.put_message("behind a dropped frame")
+    fixture.put_frame(1, 0.2)
+    fixture.put_message("behind a frame that is kept")
+    # Sound alone may be queued out of order, with a number that the flush drops.
+    fixture.put_sound(0, 0.25)
+    fixture.put_message("behind a dropped frame and one that is kept")
+    fixture.put_frame(2, 0.3)
+    fixture.encoder.run_all()
+    await settle()
+    fixture.playout.flush(before=1)
+    assert fixture.order == ["behind a dropped frame"]
+    await fixture.clock.advance(1.0)
+    assert fixture.order[1:] == [
+        1,
+        "behind a frame that is kept",
+        "behind a dropped frame and one that is kept",
+        2,
+    ]
 
 
 async def test_the_credit_of_a_dropped_bundle_is_returned_after_its_encoding(fixture: PlayoutFixture) -> None:
@@ -242,6 +274,7 @@ async def test_frames_that_are_not_shown_are_counted_by_reason(fixture: PlayoutF
     fixture.playout.clear()
     counts = fixture.metrics.dropped.counts
     assert [counts[reason] for reason in ("failed", "flushed", "engine_lost")] == [1, 1, 1]
+    assert fixture.metrics.frames.emitted["video"] == 3
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,18 @@ def test_frames_continue_and_stay_in_order(
     assert path.painted == sorted(set(path.painted))
 
 
+def test_after_a_change_of_frame_size_twice_the_frames_that_the_path_holds_are_sent() -> None:
+    window = SendWindow()
+    for seq in range(60):
+        window.frame_sent(seq, seq / 30, 1 / 30)
+        if seq >= 9:
+            window.frames_acknowledged(seq - 9, seq / 30)
+    assert window.round_trip_s == pytest.approx(0.3)
+    window.resize(1.0)
+    window.frame_skipped()
+    assert window.frames == 18
+
+
 def test_a_path_that_carries_every_frame_again_gets_one_more_for_jitter() -> None:
     window = SendWindow()
     allowed: list[int] = []

@@ -93,6 +93,11 @@ def test_a_large_frame_below_the_top_rung_is_split_only_in_full_size() -> None:
     assert [len(jobs_of(whole, [rung])) for rung in (0, 2, 3)] == [4, 4, 1]
 
 
+def test_a_frame_of_two_bands_is_two_jobs() -> None:
+    whole = bundle(BundleFrame("video", 0, -1, 1080, 1920))
+    assert len(plan_jobs(whole, lambda _: {DEFAULT: [0]}, threads=2)) == 2
+
+
 def test_sound_beside_a_large_frame_is_a_job_of_its_own() -> None:
     sound = BundleSound("audio", 0, 0, 1, 6, 48000, 0.0)
     *bands, last = jobs_of(replace(bundle(BundleFrame("video", 0, -1, 720, 1280)), sounds=(sound,)), [0])

@@ -150,6 +150,20 @@ async def test_a_viewer_gets_a_session_when_it_has_started_and_no_frames_of_the_
         assert (started["phase"], started["session"], state) == ("started", session, {"level": 3})
 
 
+async def test_a_controller_that_watched_while_it_waited_gets_only_its_own_session() -> None:
+    services = AdmissionFixture(engines=2)
+    _, second = services.come(), services.come()
+    services.begin(1)
+    services.begin(2)
+    waiting = services.come(watches=True)
+    assert [waiting in slot.subscribers for slot in services.slots] == [True, False]
+    services.admission.detach(second)
+    services.end(number=2)
+    services.begin(2)
+    assert [waiting in slot.subscribers for slot in services.slots] == [False, True]
+    os.close(services.memory)
+
+
 async def test_a_session_that_is_starting_is_not_in_the_welcome_of_a_viewer(services: AdmissionFixture) -> None:
     services.come()
     viewer = services.come(Role.VIEWER)
