@@ -10,7 +10,7 @@ READY := .venv/.installed
 SITE := .venv/.site
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast check check-js fix docs bench soak clean
+.PHONY: help install demo test test-fast check check-js fix fuzz docs bench soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ bench: $(READY) ## run the benchmarks
 
 soak: $(READY) ## connect and disconnect clients and kill the model for 20 minutes, and check that nothing grows (ARGS="--minutes 60")
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+fuzz: $(READY) ## fuzz what reads bytes of strangers, guided by coverage, on Linux (ARGS="mcap --seconds 3600")
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet atheris
+	$(BIN)/python -m tests.fuzzing $(ARGS)
 
 clean: ## remove the environment and caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist site
