@@ -20,9 +20,10 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.engine.session_file import LastMinute
-from reactor_runtime.interface import ReactorPipeline
+from reactor_runtime.engine.session_log import ReloadOutcome
+from reactor_runtime.interface import Audio, Output, ReactorPipeline, Video
 from reactor_runtime.ipc.messages import ClientEvent, Kept, StartSession
-from reactor_runtime.recording.entries import EventEntry, KeptEntry
+from reactor_runtime.recording.entries import EndEntry, ErrorEntry, EventEntry, KeptEntry
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import Studio, replay
 from tests.engine.rig import Bright, Picture, frame
@@ -219,6 +220,64 @@ def test_a_frame_is_recorded_as_it_was_returned_although_the_model_changes_it_la
     recorder.close()
     (file,) = tmp_path.iterdir()
     assert [int(each.pixels[0, 0, 0]) for each in read_recording(file).frames()] == [0, 1, 2]
+
+
+class Loud(Output):
+    video: Video
+    sound: Audio
+
+
+class Singing(Noise):
+    output: Loud  # type: ignore[assignment]
+
+
+def test_sound_beside_recorded_frames_has_hashes_only(tmp_path: Path) -> None:
+    recorder = Recorder(RecordOptions(tmp_path, with_video=True), "{}\n", tmp_path)
+    contract = Contract.of(Singing)
+    log = recorder.start_log(START, contract)
+    assert log is not None
+    log.on_output(1, [dict(zip(contract.tracks, (frame(1), np.zeros((1, 800), np.int16)), strict=True))])
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    recording = read_recording(file)
+    assert list(recording.outputs[0].hashes) == ["video", "sound"]
+    assert [each.track for each in recording.frames()] == ["video"]
+
+
+def test_an_exception_after_which_the_session_waits_is_recorded(tmp_path: Path) -> None:
+    recorder = recorder_in(tmp_path)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_error(3, "ValueError: no frame")
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    assert read_recording(file).errors == [ErrorEntry(3, "ValueError: no frame")]
+
+
+@pytest.mark.parametrize(
+    "go_on",
+    [
+        lambda log: log.on_step(6),
+        lambda log: log.on_error(6, "no frame"),
+        lambda log: log.on_event(5, ClientEvent("s-1", "c-1", None, "turn", "{}"), skipped=False),
+        lambda log: log.on_end(6, ""),
+    ],
+    ids=["step", "error", "event", "end"],
+)
+def test_a_recording_ends_before_what_code_with_another_contract_does(
+    go_on: Callable[[Any], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = recorder_in(tmp_path)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_reload(5, ReloadOutcome("applied", Contract.of(Singing), {}, {}))
+    for _ in range(2):
+        go_on(log)
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    recording = read_recording(file)
+    assert (recording.end, recording.errors, recording.events) == (EndEntry(5), [], [])
+    assert warnings_in(caplog) == ["the recording of the session ends: a reload has changed the contract"]
 
 
 def test_frames_are_left_out_when_half_of_the_queue_is_full_and_their_hashes_stay(

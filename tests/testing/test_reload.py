@@ -425,6 +425,42 @@ def test_rapid_saves_of_the_same_size_are_all_applied(project: Project) -> None:
             assert red(executor) == number + 1
 
 
+def save_and_do_not_wait(executor: PipelineExecutor[Any]) -> None:
+    """Import what was saved, as a save does while a step runs: the code is not applied yet."""
+    reloader = executor._host.reloader
+    assert reloader is not None
+    executor._modules.record()
+    reloader.reload()
+    executor._modules.close()
+    assert reloader.pending
+
+
+@pytest.mark.parametrize(
+    ("second", "shown", "is_applied"),
+    [("red = 30", 31, True), ("red = 10", 11, False), ("red = = 10", 11, False)],
+    ids=["other code", "the code that runs", "no code"],
+)
+def test_the_second_of_two_saves_in_a_row_is_compared_with_the_code_that_runs(
+    project: Project, second: str, shown: int, is_applied: bool
+) -> None:
+    helper = f"{project.name}_helper"
+    project.write("red = 10", name=helper)
+    # The code that runs finds the module that was imported last.
+    imports = ("import numpy as np", f"import sys\n    import {helper}\n    import numpy as np")
+    project.write(MODEL, imports, ("red = 10", "red = 0"), ("red + self", f"sys.modules['{helper}'].red + self"))
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        assert red(executor) == 11
+        before = type(executor.model)
+        project.write("red = 20", name=helper)
+        save_and_do_not_wait(executor)
+        project.write(second, name=helper)
+        with contextlib.suppress(ClassError):
+            executor.reload()
+        assert [red(executor) for _ in range(3)] == [shown] * 3
+        assert (type(executor.model) is not before) == is_applied
+
+
 def test_a_module_that_could_not_be_imported_before_is_used_when_it_is_there(project: Project) -> None:
     between, fast = f"{project.name}_between", f"{project.name}_fast"
     project.write(f"try:\n    from {fast} import red\nexcept ImportError:\n    red = 10", name=between)

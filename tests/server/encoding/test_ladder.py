@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.server.encoding.ladder import Ladder, Why
+from reactor_runtime.server.encoding.ladder import DOUBTED_S, Ladder, Why
 from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock, frame_of
 
@@ -258,3 +258,11 @@ def test_each_rung_is_smaller_than_the_one_before() -> None:
     shares = [rung.share for rung in DEFAULT.rungs]
     assert shares == sorted(set(shares), reverse=True)
     assert DEFAULT.rungs[0] == (85, 1.0, 1.0)
+
+
+def test_a_rung_that_needs_more_than_the_measured_capacity_is_tried_late() -> None:
+    network = Network(lambda s: 3.0 if s < 12 else 12.0)
+    network.run(34)
+    (arrived,) = [at for at, rung in network.rungs if rung == 3][:1]
+    tried = min(at for at, rung in network.rungs if rung == 2 and at > 12)
+    assert tried - arrived >= DOUBTED_S - 1
