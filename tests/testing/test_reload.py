@@ -425,13 +425,13 @@ def test_rapid_saves_of_the_same_size_are_all_applied(project: Project) -> None:
             assert red(executor) == number + 1
 
 
-def save_and_do_not_wait(executor: PipelineExecutor[Any]) -> None:
+def save_and_do_not_wait(studio: Studio[Any]) -> None:
     """Import what was saved, as a save does while a step runs: the code is not applied yet."""
-    reloader = executor._host.reloader
+    reloader = studio._host.reloader
     assert reloader is not None
-    executor._modules.record()
+    studio._modules.record()
     reloader.reload()
-    executor._modules.close()
+    studio._modules.close()
     assert reloader.pending
 
 
@@ -640,6 +640,22 @@ def test_other_styles_go_on_with_new_code_in_the_session(project: Project, text:
         assert (studio.model, studio.model.loads, studio.model.log) == (model, 1, ["over"])
         assert all(frame.array.any() for frame in studio.frames), "no black frame"
         studio.disconnect()
+
+
+@OTHER_STYLES
+@pytest.mark.parametrize("second", ["red = 10", "red = = 10"], ids=["the code that runs", "no code"])
+def test_other_styles_start_again_after_a_save_that_was_not_applied(project: Project, text: str, second: str) -> None:
+    project.write(text)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        assert shown(studio) == 11
+        project.write(text, ("red = 10", "red = 20"))
+        save_and_do_not_wait(studio)
+        project.write(text, ("red = 10", second))
+        with contextlib.suppress(ClassError):
+            studio.reload()
+        studio.frames.clear()
+        assert shown(studio) == 11
 
 
 def test_an_error_stays_when_code_of_an_earlier_save_is_kept(project: Project) -> None:
