@@ -58,8 +58,6 @@ EXTRA = "record"
 # Files of format 1 have no reloads and no errors.
 FORMAT = 2
 OLDER_FORMATS = (1,)
-# The largest is a message of the model. Its values may take 25 times as much memory.
-MOST_ENTRY_BYTES = 4 << 20
 _NPY = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype>\|u1|<i2)', 'fortran_order': (?P<is_fortran>True|False), "
     rb"'shape': \((?P<shape>[\d, ]{1,40})\), \} *\n",
@@ -343,8 +341,6 @@ class _RecordingReader:
         elif message.topic.startswith(_PIXELS):
             recording.has_frames = True
         elif message.topic in _ENTRIES:
-            if len(message.content) > MOST_ENTRY_BYTES:
-                raise ValueError(f"the entry has more than {MOST_ENTRY_BYTES >> 20} MiB")
             self._add_entry(recording, _ENTRIES[message.topic].validate_json(message.content, strict=True), message)
 
     def _add_entry(self, recording: SessionRecording, entry: Any, message: MessageRecord) -> None:

@@ -53,9 +53,8 @@ def replay(
     `config_from` one of another config.
     """
     recording = read_recording(Path(file))
-    project = manifest.load(Path()) if model is None or Path(manifest.FILE_NAME).is_file() else None
+    project = manifest.load(Path()) if Path(manifest.FILE_NAME).is_file() else None
     if model is None:
-        assert project is not None, "it is read to find the class"
         model = _model_of(project)
     over = dict(config or {})
     if config_from == "recording":
@@ -138,7 +137,13 @@ def _joined(lines: Sequence[str]) -> str:
     return "; ".join([*lines[:MOST_LINES], *more])
 
 
-def _model_of(project: manifest.Manifest) -> type[Model]:
+def _model_of(project: manifest.Manifest | None) -> type[Model]:
+    """Return the class of the project, not the recorded one: importing that would run any module that a file names."""
+    if project is None:
+        raise UsageError(
+            f"there is no {manifest.FILE_NAME} in {Path.cwd()}, which would name the class",
+            hint="run this in the project, or give the class: replay(file, Model)",
+        )
     found = import_class(project.project, project.module, project.class_name)
     assert issubclass(found, Model), "other classes are refused"
     return found

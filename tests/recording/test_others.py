@@ -25,7 +25,7 @@ from reactor_runtime.interface import Input, InputField, InputState, Output, Rea
 from reactor_runtime.media import jpeg
 from reactor_runtime.recording import configs
 from reactor_runtime.recording.entries import MOST_SIDE, Header, hash_pieces
-from reactor_runtime.recording.file import MOST_ENTRY_BYTES, decode_array, encode_array, read_recording
+from reactor_runtime.recording.file import decode_array, encode_array, read_recording
 from reactor_runtime.testing import replay
 
 Values = dict[str, Any]
@@ -217,7 +217,6 @@ REPEATED = "a: &a [0,0,0,0,0,0,0,0,0,0]\n" + "".join(
         ("/events", {"step": 1}),
         ("/messages", b'{"step":1,"type":"a","data":{"a":' + DEEP + b"}}"),
         ("/messages", {**MESSAGE, "data": "text"}),
-        ("/messages", b'{"step":1,"type":"a","data":{"a":"' + bytes([32]) * MOST_ENTRY_BYTES + b'"}}'),
         ("/outputs", {"step": 1, "hashes": {"main_video": []}}),
         ("/outputs", {"step": 1, "hashes": {"main_video": ["99999x99999x3:ff"]}}),
         ("/outputs", {"step": 1, "hashes": {"main_video": ["1x1600:ff"]}}),
