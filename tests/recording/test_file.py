@@ -208,6 +208,23 @@ def test_a_model_that_was_loaded_for_code_that_failed_is_not_loaded_in_a_replay(
     assert [each.entry.kind for each in read_recording(path).reloads] == ["applied", "reverted"]
 
 
+@pytest.mark.parametrize("has_event", [False, True])
+def test_messages_of_code_that_failed_are_left_out_unless_a_handler_may_have_sent_them(
+    has_event: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.mcap"
+    event: list[Entry] = [EventEntry(2, "turn", "{}")] if has_event else []
+    entries: list[Entry] = [
+        MessageEntry(1, "nudged", {}),
+        ReloadEntry(2, "loaded", False, ""),
+        *event,
+        MessageEntry(2, "nudged", {}),
+        ReloadEntry(2, "reverted", False, ""),
+    ]
+    path.write_bytes(written(entries, finished=False))
+    assert [message.step for message in read_recording(path).messages] == ([1, 2] if has_event else [1])
+
+
 def test_a_recording_of_format_1_is_replayed() -> None:
     recording = Path(__file__).parent / "files" / "format_1.mcap"
     assert (result := replay(recording, Mixer, config_from="recording")).differences == []

@@ -260,6 +260,7 @@ def test_an_entry_that_reactor_does_not_write_is_refused_with_its_place(
         ("config", json.dumps("a: " + "[" * 70 + "]" * 70)),
         ("config", "1"),
         ("seed", "-1"),
+        ("seed", '"7"'),
         ("seed", "not json"),
         ("started_at", '"now"'),
         ("files", '{"/etc/passwd": "ff"}'),
@@ -273,6 +274,31 @@ def test_a_header_that_reactor_does_not_write_is_refused(key: str, value: str, p
         pytest.raises(UsageError, match=r"a\.mcap is damaged at byte \d+, the end of the session's description: "),
     ):
         read_recording(path)
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        ({**EVENT, "step": "1"}, "step: Input should be a valid integer"),
+        (DEEP, "Invalid JSON: recursion limit exceeded"),
+    ],
+    ids=["value", "entry"],
+)
+def test_the_error_names_the_value_and_what_is_wrong_with_it(event: bytes | Values, why: str, path: Path) -> None:
+    path.write_bytes(recording_of(("/events", event)))
+    with pytest.raises(UsageError, match=rf"in /events: {why}"):
+        read_recording(path)
+
+
+def test_a_description_that_another_program_has_added_is_left_out(path: Path) -> None:
+    file = io.BytesIO()
+    writer = Writer(file, use_chunking=False)
+    writer.start(profile="reactor")
+    writer.add_metadata("another", {"seed": "x"})
+    values = {key: json.dumps(value) for key, value in HEADER.items()}
+    writer.add_metadata("reactor.session", {"format": "2", **values})
+    path.write_bytes(file.getvalue())
+    assert read_recording(path).header.seed == 7
 
 
 @pytest.mark.parametrize("compression", [CompressionType.NONE, CompressionType.ZSTD])
