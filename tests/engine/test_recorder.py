@@ -1,17 +1,19 @@
 from __future__ import annotations
 
+import errno
 import importlib.util
 import logging
 import os
 import queue
 import random
 import resource
+import shutil
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -512,6 +514,27 @@ def test_a_directory_that_can_not_be_written_is_the_answer_and_recording_continu
     assert "File exists" in kept.message
     (tmp_path / "recordings").unlink()
     assert holding.keep().file
+
+
+def test_a_disk_that_is_full_while_a_session_is_kept_leaves_no_file_and_recording_continues(
+    holding: Holding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = holding.recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_event(0, ClientEvent("s-1", "c-1", None, "before", "{}"), skipped=False)
+
+    def copy_half(source: IO[bytes], target: IO[bytes]) -> None:
+        target.write(source.read(100))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfileobj", copy_half)
+        assert "No space left" in holding.keep().message
+    assert list((tmp_path / "recordings").iterdir()) == []
+    log.on_event(1, ClientEvent("s-1", "c-1", None, "after", "{}"), skipped=False)
+    recording = read_recording(Path(holding.keep().file))
+    assert [event.name for event in recording.events] == ["before", "after"]
+    assert len(recording.kept) == 2
 
 
 def test_with_a_file_for_each_session_it_is_marked(tmp_path: Path) -> None:
