@@ -10,8 +10,9 @@ from typing import Any
 from reactor_runtime.config import laid_over
 from reactor_runtime.yamlfile import parse_value
 
-MOST_BYTES = 1 << 20
-MOST_VALUES = 100_000
+# PyYAML takes a few hundred bytes for each byte.
+MOST_BYTES = 256 << 10
+MOST_VALUES = 10_000
 MOST_LEVELS = 64
 MOST_CHARACTERS = 80
 _MISSING = object()
@@ -33,7 +34,7 @@ class ReplayConfig:
 def parse_config(text: str) -> dict[str, Any]:
     """Return the config of a recording, whose text is YAML; raise ValueError for one that no project has."""
     if len(text) > MOST_BYTES:
-        raise ValueError(f"the config has more than {MOST_BYTES >> 20} MiB")
+        raise ValueError(f"the config has more than {MOST_BYTES >> 10} KiB")
     try:
         values = parse_value(text)
     # PyYAML raises these for a wrong value behind a tag, such as `!!timestamp x`.
