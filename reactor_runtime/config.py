@@ -92,7 +92,7 @@ def override(config: dict[str, Any], overrides: Sequence[Override]) -> dict[str,
 
 
 def to_text(config: dict[str, Any]) -> str:
-    """Return the text of a config for a recording, which is JSON; `from_text` reads it."""
+    """Return the text of a config for a recording, which is JSON; `recording.configs` reads it."""
     # The class may have given objects, also as keys, to `@model`.
     return json.dumps(config, default=str, skipkeys=True)
 
@@ -100,17 +100,6 @@ def to_text(config: dict[str, Any]) -> str:
 def is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether two configs have equal values of equal types; for Python 1, 1.0 and True are equal."""
     return to_text(one) == to_text(other)
-
-
-def from_text(text: str) -> dict[str, Any]:
-    """Return the config of a recording. Raises ConfigError."""
-    try:
-        config = json.loads(text)
-    except (ValueError, RecursionError):
-        config = _from_yaml(text)
-    if not isinstance(config, dict | None):
-        raise ConfigError(f"the config of the recording is {name_of(config)}, not a mapping")
-    return config or {}
 
 
 def laid_over(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -155,14 +144,6 @@ def _misread_numbers(file: YamlFile | None) -> Iterator[str]:
     for text, where in () if file is None else file.misread_numbers():
         place = f"{Path(where.file).name}:{where.line}"
         yield f"{place}: {text} is text; write a number as 1000, 1e-5 or 0x1f, or put quotes around text"
-
-
-def _from_yaml(text: str) -> Any:
-    """Read the config of a recording of an earlier version, which has YAML 1.1."""
-    try:
-        return parse_value(text)
-    except ValueError as error:
-        raise ConfigError(f"the config of the recording can't be read: {error}") from None
 
 
 def _split(key: str, written: str) -> tuple[str, ...]:

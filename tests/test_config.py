@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reactor_runtime.config import Override, from_text, is_same, laid_over, load, override, to_text
+from reactor_runtime.config import Override, is_same, laid_over, load, override, to_text
 from reactor_runtime.errors import ConfigError
 
 
@@ -209,13 +210,5 @@ def test_configs_are_the_same_if_types_are_too(other: object, same: bool) -> Non
     assert is_same({"a": 1}, {"a": other}) is same
 
 
-def test_the_config_of_a_recording_of_an_earlier_version_is_yaml() -> None:
-    assert from_text("width: 64\nlr: 1.0e-05\n") == {"width": 64, "lr": 1e-5}
-    assert from_text("") == {}
-    for text in ("[1]", "a: !!python/name:os.system", "{", "[" * 100_000):
-        with pytest.raises(ConfigError, match="the config of the recording"):
-            from_text(text)
-
-
 def test_a_config_with_objects_of_the_class_can_be_recorded() -> None:
-    assert from_text(to_text({"weights": Path("/a"), (1, 2): 3})) == {"weights": "/a"}  # type: ignore[dict-item]
+    assert json.loads(to_text({"weights": Path("/a"), (1, 2): 3})) == {"weights": "/a"}  # type: ignore[dict-item]

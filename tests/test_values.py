@@ -19,6 +19,7 @@ from reactor_runtime.ipc.framing import Framing, encode
 from reactor_runtime.ipc.messages import Load, ReloadFiles
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.notebook import options_text
+from reactor_runtime.recording.configs import parse_config
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.yamlfile import read
 
@@ -108,7 +109,7 @@ def to_engine(value: Any, _: Path) -> Any:
 
 
 def in_recording(value: Any, _: Path) -> Any:
-    return config.from_text(config.to_text({"key": value}))["key"]
+    return parse_config(config.to_text({"key": value}))["key"]
 
 
 def to_worker(value: Any, _: Path) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,14 +33,14 @@ class ReplayConfig:
 
 
 def parse_config(text: str) -> dict[str, Any]:
-    """Return the config of a recording, whose text is YAML; raise ValueError for one that no project has."""
+    """Return the config of a recording, which `config.to_text` wrote; raise ValueError for one that no project has."""
     if len(text) > MOST_BYTES:
         raise ValueError(f"the config has more than {MOST_BYTES >> 10} KiB")
     try:
+        values = json.loads(text)
+    # Earlier versions wrote YAML.
+    except (ValueError, RecursionError):
         values = parse_value(text)
-    # PyYAML raises these for a wrong value behind a tag, such as `!!timestamp x`.
-    except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from error
     if values is None:
         return {}
     if not isinstance(values, dict):
