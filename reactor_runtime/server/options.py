@@ -117,6 +117,8 @@ class ServerListening:
     reload: Callable[[], object] | None = None
     # Stops the server as Ctrl-C does, from any thread; does nothing if it stops already.
     stop: Callable[[], object] = lambda: None
+    # Ends the process at once, from any thread, so that connections break; does nothing if the server stops already.
+    kill: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Generic
+from typing import Any, Generic, NoReturn
 
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
@@ -126,8 +126,8 @@ class Service(Generic[S]):
         with self._signals():
             loop = asyncio.get_running_loop()
             reload = partial(loop.call_soon_threadsafe, self._backend.reload) if self._backend.reloads else None
-            stop = partial(loop.call_soon_threadsafe, self.stop)
-            self._operator.on_listening(ServerListening(address[0], address[1], reload, stop))
+            stop, kill = (partial(loop.call_soon_threadsafe, end) for end in (self.stop, self._kill_unless_stopping))
+            self._operator.on_listening(ServerListening(address[0], address[1], reload, stop, kill))
             await self._run(server, freeze=True)
 
     async def run_mounted(self) -> None:
@@ -157,6 +157,16 @@ class Service(Generic[S]):
         # The signal may have ended them as well.
         self._backend.expect_end()
         self._stop.set()
+
+    def _kill_unless_stopping(self) -> None:
+        if not self._stop.is_set():
+            self._kill()
+
+    def _kill(self) -> NoReturn:
+        """Kill the engines and end the process at once: clients see that their connections break."""
+        self._backend.kill()
+        self._operator.on_exit()
+        os._exit(EXIT_KILLED)
 
     async def _run(self, server: HttpServer | NoServer, *, freeze: bool) -> None:
         http = asyncio.create_task(server.serve(sockets=[]))
@@ -307,9 +317,7 @@ class Service(Generic[S]):
             if self._stop.is_set() and number is signal.SIGHUP:
                 return
             if self._stop.is_set():
-                self._backend.kill()
-                self._operator.on_exit()
-                os._exit(EXIT_KILLED)
+                self._kill()
             if number is signal.SIGTERM and not self._drain.is_set():
                 self.drain()
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from reactor_runtime import manifest
 from reactor_runtime.cluster.job import WorkerJob, WorkerListening, parse_answer
 from reactor_runtime.server.options import ServeOptions
 from tests.cluster.front import MODEL, running_front
-from tests.server.client import controlling
+from tests.server.client import client, controlling
 from tests.server.running import write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -63,12 +64,30 @@ async def test_a_relayed_client_that_loses_its_worker_while_the_front_drains_doe
         assert (await other.ask("set_level", {"level": 50}))["data"] == {"n": 1}
 
 
-async def test_a_worker_ends_with_its_input(project: Path) -> None:
+async def test_a_worker_whose_actor_has_ended_is_lost_as_a_killed_one(project: Path) -> None:
     async with running_front(project) as front:
-        (process,) = front.placement.processes.values()
-        assert process.stdin is not None
-        process.stdin.close()
-        assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 0
+        async with client(front.url, redirect="1") as waiting:
+            redirect = await waiting.data("reactor.redirect")
+        async with client(redirect["url"].replace("http", "ws") + "/ws", ticket=redirect["ticket"]) as controller:
+            await controller.data("reactor.session", phase="started")
+            (hit,) = front.slots
+            process = front.placement.processes[hit.worker]
+            assert process.stdin is not None
+            process.stdin.close()
+            # A closing handshake would say that the session is over.
+            assert (await controller.closed())[0] == 1006
+            assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 130
+        async with asyncio.timeout(TIMEOUT_S):
+            while hit in front.slots:  # noqa: ASYNC110  (no event reports it)
+                await asyncio.sleep(0.01)
+        assert front.fleet.admission.settings.metrics.sessions.counts["lost"] == 1
+
+
+async def test_a_worker_that_its_front_has_stopped_ends_orderly_though_its_actor_ends(project: Path) -> None:
+    async with running_front(project) as front, controlling(front.url) as controller:
+        front.service.stop()
+        assert await controller.closed() == (1001, "the server is stopping")
+    assert [process.returncode for process in front.placement.processes.values()] == [0]
 
 
 def test_a_worker_that_has_to_run_with_low_priority_says_how_to_change_that(project: Path) -> None:
@@ -87,5 +106,5 @@ def test_a_worker_that_has_to_run_with_low_priority_says_how_to_change_that(proj
         process.stdin.flush()
         assert isinstance(parse_answer(process.stdout.readline()), WorkerListening)
         _, log = process.communicate(timeout=TIMEOUT_S)
-    assert "warn  Ray runs this worker with niceness 15, " in log
+    assert re.search(r"warn  Ray runs this worker with niceness 1[5-9], ", log)
     assert "set RAY_worker_niceness=0 where you start Ray on this node" in log

@@ -1,7 +1,7 @@
 """Runs the worker process: the server of one session, which admits clients by ticket.
 
-It reads a job from standard input, prints a line of JSON when it listens, and another if it fails. It ends with its
-input, by SIGINT or SIGTERM, or on an order of the front.
+It reads a job from standard input, prints a line of JSON when it listens, and another if it fails. It ends by SIGINT or
+SIGTERM, on an order of the front, or with its input, as a killed process does.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ logger = logging.getLogger("reactor_runtime.cluster.worker_process")
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """Print where the worker listens, and stop it with its input; the control socket reports the rest."""
+    """Print where the worker listens, and kill it with its input; the control socket reports the rest."""
 
     certificate: Path | None
 
     def on_listening(self, listening: ServerListening) -> None:
         certificate = "" if self.certificate is None else first_certificate(self.certificate)
         _answer(WorkerListening(listening.port, certificate))
-        threading.Thread(target=_end_with_input, args=(listening.stop,), name="end with input", daemon=True).start()
+        threading.Thread(target=_end_with_input, args=(listening.kill,), name="end with input", daemon=True).start()
 
     def on_loading(self, loading: LoadingProgress) -> None:
         pass
@@ -147,13 +147,16 @@ def _answer(answer: WorkerListening | WorkerFailed) -> None:
     sys.stdout.flush()
 
 
-def _end_with_input(stop: Callable[[], object]) -> None:
-    """Stop the server when standard input ends."""
+def _end_with_input(kill: Callable[[], object]) -> None:
+    """Kill the server when standard input ends, unless it stops already.
+
+    Ray has ended the actor then. An orderly end would tell clients that their sessions are over, and not lost.
+    """
     while sys.stdin.read(1):
         pass
     # The server has ended by itself.
     with contextlib.suppress(RuntimeError):
-        stop()
+        kill()
 
 
 if __name__ == "__main__":
