@@ -246,7 +246,9 @@ class Connection:
         if route.at_worker:
             left_s = self._grace_left_s if route.admitted else OPENING_WORKER_S
             opening_s = max(0.1, min(left_s, OPENING_WORKER_S))
-        return await dial(route.address, route.query(resume), tls=self.tls, opening_s=opening_s)
+        return await dial(
+            route.address, route.query(resume), tls=self.tls, opening_s=opening_s, subprotocols=route.subprotocols
+        )
 
     @property
     def _grace_left_s(self) -> float:

@@ -12,7 +12,7 @@ import random
 import socket
 import ssl
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -62,6 +62,7 @@ async def dial(
     *,
     tls: ssl.SSLContext | None = None,
     opening_s: float = OPENING_S,
+    subprotocols: Sequence[str] = (SUBPROTOCOL,),
 ) -> ClientConnection:
     """Connect, with more query parameters and within `opening_s`.
 
@@ -71,7 +72,7 @@ async def dial(
         connection = await connect(
             address.socket(**query),
             ssl=(tls or True) if address.secure else None,
-            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            subprotocols=[Subprotocol(name) for name in subprotocols],
             additional_headers=address.headers,
             user_agent_header=f"reactor-client/{version()}",
             compression=None,

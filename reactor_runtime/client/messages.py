@@ -134,16 +134,21 @@ class ReloadNotice:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """A worker's `url`, and the `ticket` that admits this client there once; `session` is the one to watch."""
+    """A worker's `url`, and the `ticket` that admits this client there once; `session` is the one to watch.
+
+    `returning` is the secret for the front after the loss of the worker.
+    """
 
     url: str
     ticket: str = field(repr=False)
     session: str | None = None
+    returning: str | None = field(default=None, repr=False)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
         """Read a `reactor.redirect`."""
-        return cls(str(data["url"]), str(data["ticket"]), _optional_text(data.get("session")))
+        session, returning = _optional_text(data.get("session")), _optional_text(data.get("returning"))
+        return cls(str(data["url"]), str(data["ticket"]), session, returning)
 
 
 @dataclass(frozen=True, slots=True)

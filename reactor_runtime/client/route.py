@@ -8,6 +8,7 @@ from __future__ import annotations
 from reactor_runtime.client.address import Address
 from reactor_runtime.client.errors import AddressError
 from reactor_runtime.client.messages import Redirect
+from reactor_runtime.wire.protocol import RETURN_PREFIX, SUBPROTOCOL
 
 
 class Route:
@@ -15,7 +16,8 @@ class Route:
 
     A worker is entered with the ticket of its redirect, and after its welcome (`admitted`) with the secret of the
     session. A worker that does not admit this client is given up, and no redirect is followed from then on, so that
-    the front relays the session; this also ends a loop of redirects.
+    the front relays the session; this also ends a loop of redirects. After a loss, the front gets the secret that came
+    with the redirect.
     """
 
     def __init__(self, front: Address) -> None:
@@ -23,6 +25,7 @@ class Route:
         self.admitted = False
         self._worker: Address | None = None
         self._ticket: str | None = None
+        self._returning: str | None = None
         self._follows_redirects = True
 
     @property
@@ -43,11 +46,20 @@ class Route:
         """Return the additional query of the next connection; `resume` is the secret of a session that is kept."""
         if self.at_worker:
             return {"resume": resume} if self.admitted else {"ticket": self._ticket}
-        return {"resume": resume, "redirect": "1" if self._follows_redirects else None, "returning": self._ticket}
+        return {"resume": resume, "redirect": "1" if self._follows_redirects else None}
+
+    @property
+    def subprotocols(self) -> list[str]:
+        """Return what the next connection offers: to the front also the secret of a session that was lost.
+
+        A query would be in the logs of proxies, and a browser sets no other header.
+        """
+        returns = self._returning is not None and not self.at_worker
+        return [SUBPROTOCOL, *([f"{RETURN_PREFIX}{self._returning}"] if returns else [])]
 
     def follow(self, redirect: Redirect) -> None:
         """Go to a worker. Raises `AddressError` for a URL that is not http, or not https if that of the front is."""
-        self._ticket = redirect.ticket
+        self._ticket, self._returning = redirect.ticket, redirect.returning
         scheme = redirect.url.partition("://")[0].lower()
         if scheme != "https" and (scheme != "http" or self.front.secure):
             raise AddressError(f"{redirect.url} is not the address of a worker of {self.front}")
@@ -59,7 +71,7 @@ class Route:
         """Note that the current server has accepted this client."""
         self.admitted = self.at_worker
         if not self.at_worker:
-            self._ticket = None
+            self._returning = None
 
     def give_up(self, reason: str) -> str:
         """Go back to the front without redirects, after a worker that did not admit this client; return a message."""
@@ -71,8 +83,8 @@ class Route:
         )
 
     def leave(self, *, returns: bool) -> None:
-        """Go back to the front; with `returns` the ticket shows it which session was lost."""
+        """Go back to the front; with `returns` the secret shows it which session was lost."""
         self._worker = None
         self.admitted = False
         if not returns:
-            self._ticket = None
+            self._returning = None

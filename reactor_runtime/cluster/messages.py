@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from reactor_runtime.cluster.codec import BadMessage, MessageCodec
+from reactor_runtime.server.sessions.slot import SessionEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,10 @@ class FrontIdentity:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """Report the session of a worker; `client` is the id of the controller, `ticket` the id of its ticket."""
+    """Report the session of a worker; `client` is the id of the controller, `ticket` the id of its ticket.
+
+    `used_s` is how much of its turn had passed before it began.
+    """
 
     id: str
     phase: str
@@ -61,15 +65,15 @@ class SessionStatus:
     ticket: str
     client: str
     upload_key: str = ""
+    used_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
     """Report the state of a worker, at each change and once a second.
 
-    `build` is that of its job, `phase` that of its engine, `ended` the id of the session that ended last and the
-    reason, `released` the id of the ticket that was released last. Times are in seconds or milliseconds as named;
-    unknown values are None.
+    `build` is that of its job, `phase` that of its engine, `ended` the end of the last session, and `released` the id
+    of the ticket that was released last. Times are in seconds or milliseconds as named; unknown values are None.
     """
 
     build: str
@@ -79,7 +83,7 @@ class WorkerStatus:
     loading_s: float
     failed_loads: int
     session: SessionStatus | None
-    ended: tuple[str, str]
+    ended: SessionEnd
     released: str
     clients: int
     viewers: int

@@ -5,7 +5,9 @@ A ticket is a JSON Web Token (RFC 7519) with HMAC-SHA256: its issuer is the clus
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import hmac
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +17,6 @@ import jwt
 from reactor_runtime.errors import ReactorError
 
 TICKET_S = 10.0
-RETURN_S = 24 * 3600.0
 # Accepted difference between the clocks of two machines.
 LEEWAY_S = 5.0
 _ALGORITHM = "HS256"
@@ -34,7 +35,8 @@ class Ticket:
     """Hold the permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
 
     `front` is the id of the front that has issued it, `client` the id that the client has there, and keeps at the
-    worker. `resume` is the secret of the session, which its controller has shown.
+    worker. `resume` is the secret of the session, which its controller has shown. `used_s` is how much of the
+    controller's turn a session has used that was lost.
     """
 
     id: str
@@ -44,15 +46,20 @@ class Ticket:
     session: str
     client: str
     resume: str
+    used_s: float
     expires_at_unix: float
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedTicket:
-    """Hold a ticket's id, and the text that the client gets."""
+    """Hold a ticket's id, the text that the client shows to the worker, and the secret that it `returns` with.
+
+    The secret goes to the front alone, and never in a URL, which proxies log.
+    """
 
     id: str
     text: str
+    returns: str
 
 
 class TicketIssuer:
@@ -63,7 +70,17 @@ class TicketIssuer:
         self.cluster = cluster
         self.front = front
 
-    def issue(self, worker: str, *, role: str, session: str, client: str, now: float, resume: str = "") -> IssuedTicket:
+    def issue(
+        self,
+        worker: str,
+        *,
+        role: str,
+        session: str,
+        client: str,
+        now: float,
+        resume: str = "",
+        used_s: float = 0.0,
+    ) -> IssuedTicket:
         """Return a ticket that is valid for 10 s from `now`, in seconds since the epoch."""
         id = secrets.token_urlsafe(12)
         claims = {
@@ -76,18 +93,20 @@ class TicketIssuer:
             "session": session,
             "client": client,
             "resume": resume,
+            "used": used_s,
         }
-        return IssuedTicket(id, jwt.encode(claims, self.secret, _ALGORITHM))
+        return IssuedTicket(id, jwt.encode(claims, self.secret, _ALGORITHM), f"{id}.{self._sign_return(id)}")
 
-    def read_returned(self, text: str, now: float) -> Ticket:
-        """Return the ticket that a client shows after the loss of its worker, valid for a day.
+    def read_return(self, secret: str) -> str:
+        """Return the id of the ticket whose client returns with this secret; "" for a secret of another cluster."""
+        id, _, signature = secret.partition(".")
+        is_valid = hmac.compare_digest(signature.encode(errors="replace"), self._sign_return(id).encode())
+        return id if is_valid else ""
 
-        Raises TicketRefused for a ticket that this cluster has not issued.
-        """
-        ticket = _decode(text, self.secret, self.cluster, worker=None)
-        if now > ticket.expires_at_unix + RETURN_S:
-            raise TicketRefused("the ticket is older than a day")
-        return ticket
+    def _sign_return(self, id: str) -> str:
+        # Nothing is stored, so a front that was started again accepts what the one before has issued.
+        text = f"return {self.cluster} {id}".encode(errors="replace")
+        return hmac.new(self.secret.encode(), text, hashlib.sha256).hexdigest()
 
 
 class TicketGate:
@@ -107,7 +126,7 @@ class TicketGate:
 
     def admit(self, text: str, now: float) -> Ticket:
         """Return the ticket and remember it as used. Raises TicketRefused with the reason if it is not valid."""
-        ticket = _decode(text, self._secret, self._cluster, worker=self._worker)
+        ticket = _decode(text, self._secret, self._cluster, self._worker)
         if now > ticket.expires_at_unix + LEEWAY_S:
             age_s = now - ticket.expires_at_unix + TICKET_S
             raise TicketExpired(f"the ticket has expired: it is valid for {TICKET_S:.0f} s, and {age_s:.0f} s old")
@@ -132,13 +151,9 @@ class TicketGate:
         heapq.heappush(self._expiring, (until, ticket))
 
 
-def _decode(text: str, secret: str, cluster: str, *, worker: str | None) -> Ticket:
-    """Return a ticket of this cluster, for `worker` unless that is None. Does not check expiry."""
-    options: Any = {
-        "require": ["jti", "iss", "aud", "exp"],
-        "verify_exp": False,
-        "verify_aud": worker is not None,
-    }
+def _decode(text: str, secret: str, cluster: str, worker: str) -> Ticket:
+    """Return a ticket of this cluster for `worker`. Does not check expiry."""
+    options: Any = {"require": ["jti", "iss", "aud", "exp"], "verify_exp": False}
     try:
         claims = jwt.decode(text, secret, [_ALGORITHM], options=options, issuer=cluster, audience=worker)
     except jwt.InvalidAudienceError:
@@ -157,5 +172,6 @@ def _decode(text: str, secret: str, cluster: str, *, worker: str | None) -> Tick
         str(claims.get("session", "")),
         str(claims.get("client", "")),
         str(claims.get("resume", "")),
+        float(claims.get("used", 0.0)),
         float(claims["exp"]),
     )

@@ -9,6 +9,8 @@ from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 
 SUBPROTOCOL = "reactor.v1"
+# Before the secret of a client that returns: a browser sets no other header, and proxies log the URL.
+RETURN_PREFIX = "reactor.return."
 RESERVED_PREFIX = "reactor."
 MAX_TEXT_BYTES = 256 * 1024
 MAX_VIEWER_BYTES = 4096
@@ -45,3 +47,8 @@ def choose_subprotocol(offered: Sequence[str]) -> str | None:
         return SUBPROTOCOL
     listed = ", ".join(offered)
     raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown subprotocol {listed}: offer {SUBPROTOCOL} or none")
+
+
+def return_secret(offered: Sequence[str]) -> str:
+    """Return the secret among the subprotocols of a client that has lost its session; "" without one."""
+    return next((name.removeprefix(RETURN_PREFIX) for name in offered if name.startswith(RETURN_PREFIX)), "")

@@ -116,7 +116,7 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
             "The client's position in the wait queue.",
         ),
         "reactor.redirect": (
-            record({"url": {**STRING, "format": "uri"}, "ticket": STRING}, {"session": STRING}),
+            record({"url": {**STRING, "format": "uri"}, "ticket": STRING}, {"session": STRING, "returning": STRING}),
             "Continue at this server, which the ticket lets this client enter once.",
         ),
         "reactor.state": (ref("State"), "The public state fields that changed."),

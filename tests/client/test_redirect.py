@@ -48,7 +48,5 @@ async def test_a_program_goes_on_at_the_worker_and_at_the_next_one_after_its_los
             front.workers.put(worker)
             await session.ready()
             await anext(session.frames())
-    assert front.queries == [
-        {"role": "controller", "redirect": "1"},
-        {"role": "controller", "redirect": "1", "returning": "t-1"},
-    ]
+    assert front.queries == [{"role": "controller", "redirect": "1"}] * 2
+    assert front.secrets == [[], ["t-1.secret"]]

@@ -24,6 +24,7 @@ from reactor_runtime.server.security.middleware import security_headers
 from tests.timeouts import TIMEOUT_S
 
 PLAYGROUND = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground"
+RETURN = "reactor.return."
 LOST = "the machine of your session has failed: you are first in the queue"
 
 
@@ -33,6 +34,8 @@ class FakeFront:
     def __init__(self) -> None:
         self.workers: queue.Queue[str] = queue.Queue()
         self.queries: list[dict[str, str]] = []
+        # Those of lost sessions, for each query.
+        self.secrets: list[list[str]] = []
         self._server = serve(
             self._serve,
             "127.0.0.1",
@@ -56,12 +59,15 @@ class FakeFront:
         assert connection.request is not None, "it was accepted"
         query = dict(parse_qsl(urlsplit(connection.request.path).query))
         self.queries.append(query)
+        offered = connection.request.headers["Sec-WebSocket-Protocol"].split(", ")
+        self.secrets.append([name.removeprefix(RETURN) for name in offered if name.startswith(RETURN)])
         try:
-            if "returning" in query:
+            if self.secrets[-1]:
                 _send(connection, "reactor.session", phase="lost", message=LOST)
             _send(connection, "reactor.queue", position=1, length=1)
             worker = self.workers.get(timeout=TIMEOUT_S)
-            _send(connection, "reactor.redirect", url=worker, ticket=f"t-{len(self.queries)}")
+            visit = len(self.queries)
+            _send(connection, "reactor.redirect", url=worker, ticket=f"t-{visit}", returning=f"t-{visit}.secret")
             connection.close(1000, "continue at the worker")
         except (ConnectionClosed, queue.Empty):
             return

@@ -27,6 +27,7 @@ TRACK = {"name": "main_video", "kind": "video", "direction": "out"}
 ABORTED, WITHOUT_A_CODE = 1006, 1005
 UNREACHABLE = "unreachable"
 TICKET = "t-1"
+RETURNING = "t-1.secret"
 # The phase in which a worker meets a client that was redirected to it.
 AT_WORKER = {"redirected": "connected", "redirected, kept": "kept", "redirecting": "opening"}
 ELSEWHERE = {UNREACHABLE: "http://127.0.0.1:9", "ftp": "ftp://127.0.0.1"}
@@ -156,15 +157,15 @@ class Front:
             assert query == {"role": self.row["role"], "redirect": "1"}
             assert connection.request is not None, "it was accepted"
             worker = f"http://{connection.request.headers['Host']}{self.path}/worker"
-            await say(connection, "reactor.redirect", url=ELSEWHERE.get(close, worker), ticket=TICKET)
+            where = {"url": ELSEWHERE.get(close, worker), "ticket": TICKET, "returning": RETURNING}
+            await say(connection, "reactor.redirect", **where)
             await connection.close(1000, "continue at the worker")
             return
-        expected = {"role": self.row["role"], "redirect": "1", "returning": TICKET}
+        expected = {"role": self.row["role"], "redirect": "1"}
         if self.row["phase"] == "redirecting":
             del expected["redirect"]
-        if close == 1001:
-            del expected["returning"]
         assert query == expected
+        assert secrets_of(connection) == ([] if close == 1001 else [RETURNING])
         await Script(self.row)._welcome(connection, "s-2")
         await connection.wait_closed()
 
@@ -181,6 +182,7 @@ class Worker:
     async def serve(self, connection: ServerConnection) -> None:
         secret = {"ticket": TICKET} if self.script.visits == 1 else {"resume": "secret"}
         assert query_of(connection) == {"role": self.script.row["role"], **secret}
+        assert secrets_of(connection) == []
         await self.script.serve(connection)
 
 
@@ -190,6 +192,13 @@ def scripts_of(row: Row, path: str) -> dict[str, Script | Front | Worker]:
         return {path: Script(row)}
     phase = "connecting" if str(row["close"]).startswith("HTTP") else AT_WORKER[row["phase"]]
     return {path: Front(row, path), f"{path}/worker": Worker(Script({**row, "phase": phase}))}
+
+
+def secrets_of(connection: ServerConnection) -> list[str]:
+    """Return the secrets of lost sessions that a client offers among its subprotocols."""
+    assert connection.request is not None, "it was accepted"
+    offered = connection.request.headers["Sec-WebSocket-Protocol"].split(", ")
+    return [name.removeprefix("reactor.return.") for name in offered if name != "reactor.v1"]
 
 
 def query_of(connection: ServerConnection) -> dict[str, str]:

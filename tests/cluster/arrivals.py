@@ -91,7 +91,7 @@ class Arrivals:
         self.simulation.leave(assignment.client)
         worker = self.simulation.workers.get(assignment.worker)
         if worker is None:
-            self._come(assignment.client, assignment.ticket.text)
+            self._come(assignment.client, assignment.ticket.returns)
             return
         assert worker.begin(assignment.ticket.text), "a client was refused"
         self._served[worker.id] = assignment
@@ -119,4 +119,4 @@ class Arrivals:
         self.simulation.at(now + self._failure_every_s, self._fail)
 
     def _return(self, lost: Assignment, at: float) -> None:
-        self.simulation.at(at, lambda: self._come(lost.client, lost.ticket.text))
+        self.simulation.at(at, lambda: self._come(lost.client, lost.ticket.returns))

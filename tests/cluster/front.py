@@ -114,6 +114,12 @@ class Front:
     def kill(self, slot: WorkerSlot) -> None:
         self.placement.processes[slot.worker].kill()
 
+    def end_input(self, slot: WorkerSlot) -> None:
+        """End the input of a worker, as when its actor has ended."""
+        stdin = self.placement.processes[slot.worker].stdin
+        assert stdin is not None
+        stdin.close()
+
     def on_listening(self, listening: ServerListening) -> None:
         self.port = listening.port
 

@@ -26,7 +26,7 @@ from reactor_runtime.cluster.messages import (
     WorkerStatus,
 )
 from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
-from reactor_runtime.cluster.tickets import IssuedTicket, Ticket, TicketGate, TicketIssuer, TicketRefused
+from reactor_runtime.cluster.tickets import IssuedTicket, TicketGate, TicketIssuer, TicketRefused
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.options import (
@@ -38,7 +38,7 @@ from reactor_runtime.server.options import (
     ServerStatistics,
     TurnLimits,
 )
-from reactor_runtime.server.sessions.slot import SlotSettings
+from reactor_runtime.server.sessions.slot import SessionEnd, SlotSettings
 from tests.fakes import FakeClock
 
 SECRET, CLUSTER = "5" * 64, "test"
@@ -52,7 +52,7 @@ STATUS = WorkerStatus(
     loading_s=0.0,
     failed_loads=0,
     session=None,
-    ended=("", ""),
+    ended=SessionEnd("", "", is_broken=False),
     released="",
     clients=0,
     viewers=0,
@@ -106,7 +106,7 @@ class SimulatedWorker:
         self.node = node
         self.is_ready = False
         self.session: SessionStatus | None = None
-        self.ended = ("", "")
+        self.ended = SessionEnd("", "", is_broken=False)
         self.has_gone = False
         self.is_silent = False
         self.is_draining = False
@@ -157,7 +157,9 @@ class SimulatedWorker:
             return False
         assert self.session is None, "two clients have one worker"
         for phase in ("starting",) if fails else ("starting", "running"):
-            self.session = SessionStatus(f"s-{admitted.id}", phase, 0.0, "", admitted.id, admitted.client)
+            self.session = SessionStatus(
+                f"s-{admitted.id}", phase, 0.0, "", admitted.id, admitted.client, used_s=admitted.used_s
+            )
             self.report()
         if fails:
             self.end()
@@ -170,9 +172,10 @@ class SimulatedWorker:
             return True
         return False
 
-    def end(self) -> None:
+    def end(self, *, is_broken: bool = False) -> None:
+        """End the session because its controller has left, or has lost the connection."""
         assert self.session is not None
-        self.ended, self.session = (self.session.id, "left"), None
+        self.ended, self.session = SessionEnd(self.session.id, "left", is_broken), None
         self.report()
 
     def fall_silent(self) -> None:
@@ -247,9 +250,6 @@ class RecordingIssuer(TicketIssuer):
         ticket = super().issue(worker, **{**of_ticket, "now": self._clock.now()})
         self._on_assigned(Assignment(of_ticket["client"], worker, ticket))
         return ticket
-
-    def read_returned(self, text: str, now: float) -> Ticket:  # noqa: ARG002  (the clock is fake)
-        return super().read_returned(text, self._clock.now())
 
 
 class Simulation:

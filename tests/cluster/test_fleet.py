@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -10,7 +12,8 @@ from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.messages import SessionStatus
 from reactor_runtime.cluster.placement.placement import PlacementEvent, PlacementLost, PlacementRestored
 from reactor_runtime.errors import LoadError
-from tests.cluster.simulation import Assignment, Simulation
+from reactor_runtime.server.options import TurnLimits
+from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
 
 
 async def test_an_outage_of_the_cluster_is_logged_once_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -153,42 +156,149 @@ async def test_a_session_of_a_front_before_has_run_as_long_as_its_worker_reports
     await simulation.end()
 
 
-async def test_a_client_that_knows_of_a_loss_before_the_front_waits_before_all_others_once() -> None:
-    assigned: list[Assignment] = []
-    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)
-    await simulation.run_until(simulation.clock.now() + 2.0)
-    simulation.arrive("a")
-    (worker,) = simulation.workers.values()
-    ticket = assigned[0].ticket.text
-    assert worker.begin(ticket)
-    for name in ("b", "c"):
-        simulation.arrive(name)
-    worker.fall_silent()
-    simulation.arrive("a2", returning=ticket)
-    simulation.arrive("a3", returning=ticket)
-    await simulation.run_until(simulation.clock.now() + 1.0)
-    assert simulation.waiting == ["a2", "b", "c", "a3"]
-    # The front gives the worker up, and starts another one.
-    await simulation.run_until(simulation.clock.now() + 10.0)
-    assert simulation.waiting == ["b", "c", "a3"]
-    assert [assignment.client for assignment in assigned] == ["a", "a2"]
-    await simulation.end()
+class OneSession:
+    """A front with one worker, where client a has a session, and b and c wait."""
+
+    def __init__(self, limits: TurnLimits | None = None) -> None:
+        self.assigned: list[Assignment] = []
+        self.simulation = Simulation(
+            nodes=1,
+            slots=1,
+            scaling=Scaling(least=1, most=1),
+            load_s=1.0,
+            limits=limits,
+            on_assigned=self.assigned.append,
+        )
+
+    async def begin(self) -> None:
+        await self.wait(2.0)
+        self.simulation.arrive("a")
+        self.begin_next()
+        self.simulation.leave("a")
+        for name in ("b", "c"):
+            self.simulation.arrive(name)
+        await self.wait()
+
+    async def wait(self, seconds: float = 0.0) -> None:
+        await self.simulation.run_until(self.simulation.clock.now() + seconds)
+
+    @property
+    def worker(self) -> SimulatedWorker:
+        (worker,) = self.simulation.workers.values()
+        return worker
+
+    @property
+    def served(self) -> list[str]:
+        return [assignment.client for assignment in self.assigned]
+
+    @property
+    def secret(self) -> str:
+        """Return the secret of the client that was assigned last."""
+        return self.assigned[-1].ticket.returns
+
+    def begin_next(self) -> None:
+        """Let the client that was assigned last begin its session."""
+        assert self.worker.begin(self.assigned[-1].ticket.text)
 
 
-async def test_a_client_that_comes_back_before_the_end_of_each_turn_does_not_keep_its_slot() -> None:
-    assigned: list[Assignment] = []
-    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)
-    await simulation.run_until(simulation.clock.now() + 2.0)
-    simulation.arrive("a")
-    (worker,) = simulation.workers.values()
-    for name, returning in (("b", "a2"), ("c", "a3")):
-        simulation.arrive(name)
-        assert worker.begin(assigned[-1].ticket.text)
-        simulation.arrive(returning, returning=assigned[-1].ticket.text)
-        await simulation.run_until(simulation.clock.now())
-    assert [assignment.client for assignment in assigned] == ["a", "a2", "b"]
-    assert simulation.waiting == ["c", "a3"]
-    await simulation.end()
+@contextlib.asynccontextmanager
+async def one_session(limits: TurnLimits | None = None) -> AsyncIterator[OneSession]:
+    front = OneSession(limits)
+    await front.begin()
+    yield front
+    await front.simulation.end()
+
+
+async def test_a_client_that_knows_of_a_loss_before_the_front_moves_before_all_others_once() -> None:
+    async with one_session() as front:
+        simulation = front.simulation
+        front.worker.fall_silent()
+        for name in ("a2", "a3"):
+            simulation.arrive(name, returning=front.secret)
+        await front.wait(1.0)
+        assert simulation.waiting == ["b", "c", "a2", "a3"]
+        # The front gives the worker up, and starts another one.
+        await front.wait(10.0)
+        assert simulation.waiting == ["b", "c", "a2"]
+        assert front.served == ["a", "a3"]
+
+
+async def test_nobody_ends_a_session_by_coming_back_with_its_secret() -> None:
+    async with one_session() as front:
+        front.simulation.arrive("thief", returning=front.secret)
+        await front.wait(60.0)
+        assert front.worker.session is not None
+        assert (front.served, front.simulation.waiting) == (["a"], ["b", "c", "thief"])
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+async def test_a_controller_that_leaves_on_purpose_waits_after_all_others(before: bool) -> None:
+    async with one_session() as front:
+        secret = front.secret
+        if before:
+            front.simulation.arrive("a2", returning=secret)
+        front.worker.end()
+        if not before:
+            await front.wait()
+            front.simulation.arrive("a2", returning=secret)
+        await front.wait()
+        assert (front.served, front.simulation.waiting) == (["a", "b"], ["c", "a2"])
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+async def test_a_controller_whose_connection_broke_gets_the_next_slot(before: bool) -> None:
+    async with one_session() as front:
+        secret = front.secret
+        if before:
+            front.simulation.arrive("a2", returning=secret)
+        front.worker.end(is_broken=True)
+        await front.wait()
+        if not before:
+            assert front.served == ["a", "b"]
+            front.simulation.arrive("a2", returning=secret)
+            assert front.simulation.waiting == ["a2", "c"]
+        else:
+            assert (front.served, front.simulation.waiting) == (["a", "a2"], ["b", "c"])
+        front.simulation.arrive("a3", returning=secret)
+        assert front.simulation.waiting[-1] == "a3"
+
+
+@pytest.mark.parametrize("front_restarts", [False, True])
+async def test_a_controller_that_returns_has_the_rest_of_its_turn_and_then_waits_again(front_restarts: bool) -> None:
+    async with one_session(TurnLimits(max_session_s=100.0)) as front:
+        simulation, secret = front.simulation, front.secret
+        await front.wait(70.0)
+        front.worker.end(is_broken=True)
+        simulation.leave("b")
+        simulation.leave("c")
+        simulation.arrive("a2", returning=secret)
+        await front.wait()
+        front.begin_next()
+        assert front.worker.session is not None
+        assert front.worker.session.used_s == 70.0
+        secret = front.secret
+        await front.wait(20.0)
+        if front_restarts:
+            front.worker.session = replace(front.worker.session, running_s=20.0)
+            await simulation.restart_front()
+        await front.wait(11.0)
+        simulation.arrive("d")
+        simulation.arrive("a3", returning=secret)
+        front.worker.end(is_broken=True)
+        await front.wait()
+        # 101 s are used.
+        assert (front.served, simulation.waiting) == (["a", "a2", "d"], ["a3"])
+
+
+async def test_a_loss_is_forgotten_after_a_minute() -> None:
+    async with one_session() as front:
+        secret = front.secret
+        front.worker.end(is_broken=True)
+        await front.wait()
+        front.begin_next()
+        await front.wait(61.0)
+        front.simulation.arrive("a2", returning=secret)
+        assert front.simulation.waiting == ["c", "a2"]
 
 
 async def test_a_session_that_is_lost_while_its_client_resumes_is_claimed_with_the_new_ticket() -> None:
@@ -206,26 +316,22 @@ async def test_a_session_that_is_lost_while_its_client_resumes_is_claimed_with_t
     simulation.arrive("a2", resume="secret")
     simulation.kill_worker(worker.id)
     for returning in assigned[::-1]:
-        simulation.arrive(f"with {returning.client}", returning=returning.ticket.text)
+        simulation.arrive(f"with {returning.client}", returning=returning.ticket.returns)
     assert simulation.waiting == ["with a2", "b", "with a"]
     await simulation.end()
 
 
-async def test_a_client_that_comes_back_right_after_a_resume_is_not_kept_waiting_by_its_former_session() -> None:
-    assigned: list[Assignment] = []
-    simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=assigned.append)
-    await simulation.run_until(simulation.clock.now() + 2.0)
-    simulation.arrive("a")
-    (worker,) = simulation.workers.values()
-    assert worker.begin(assigned[-1].ticket.text)
-    assert worker.session is not None
-    worker.session = replace(worker.session, resume="secret")
-    worker.report()
-    await simulation.run_until(simulation.clock.now())
-    simulation.arrive("a2", resume="secret")
-    # The worker has admitted the resume, which its next status will report.
-    worker.session = replace(worker.session, ticket=assigned[-1].ticket.id)
-    simulation.arrive("a3", returning=assigned[-1].ticket.text)
-    await simulation.run_until(simulation.clock.now())
-    assert [assignment.client for assignment in assigned] == ["a", "a2", "a3"]
-    await simulation.end()
+async def test_a_client_that_comes_back_right_after_a_resume_returns_with_the_new_secret() -> None:
+    async with one_session() as front:
+        worker = front.worker
+        assert worker.session is not None
+        worker.session = replace(worker.session, resume="secret")
+        worker.report()
+        await front.wait()
+        front.simulation.arrive("a2", resume="secret")
+        # The worker has admitted the resume, which its next status will report.
+        worker.session = replace(worker.session, ticket=front.assigned[-1].ticket.id)
+        front.simulation.arrive("a3", returning=front.secret)
+        worker.end(is_broken=True)
+        await front.wait()
+        assert front.served == ["a", "a2", "a3"]

@@ -22,6 +22,7 @@ from reactor_runtime.cluster.messages import (
     Waiting,
     WorkerStatus,
 )
+from reactor_runtime.server.sessions.slot import SessionEnd
 
 STATUS = WorkerStatus(
     build="5f",
@@ -31,7 +32,7 @@ STATUS = WorkerStatus(
     loading_s=0.0,
     failed_loads=0,
     session=SessionStatus("s-1", "running", 1.5, "secret", "t-1", "c-1"),
-    ended=("s-0", "left"),
+    ended=SessionEnd("s-0", "left", is_broken=True),
     released="t-0",
     clients=2,
     viewers=1,

@@ -11,6 +11,7 @@ from itertools import count
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from reactor_runtime.cluster.front.lost_sessions import RETURN_S
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.workers.engine import EnginePhase
@@ -26,7 +27,7 @@ class Place(Enum):
 
     RESERVED = auto()
     SERVED = auto()
-    # The front knows that the worker has lost it.
+    # The front knows that the worker, or the connection to it, is lost.
     LOST = auto()
     REFUSED = auto()
 
@@ -35,6 +36,7 @@ class Place(Enum):
 class Visit:
     assignment: Assignment
     place: Place = Place.RESERVED
+    lost_at: float = 0.0
 
 
 class FrontMachine(RuleBasedStateMachine):
@@ -108,17 +110,28 @@ class FrontMachine(RuleBasedStateMachine):
             self.do(self.simulation.workers[self.visits.pop(name).assignment.worker].end)
 
     @rule(pick=PICKS)
+    def lose_connection(self, pick: int) -> None:
+        name = self.pick(pick, Place.SERVED)
+        worker = self.simulation.workers[self.visits[name].assignment.worker] if name else None
+        if worker is not None and not worker.is_silent:
+            is_held = self.is_held(self.visits[name])
+            self.do(lambda: worker.end(is_broken=True), self.simulation.delay_s)
+            self.lose(self.visits[name], is_held=is_held)
+
+    @rule(pick=PICKS)
     def come_back(self, pick: int) -> None:
-        """Come back to the front with a ticket, after a loss, from the worker, or without having reached it."""
-        if name := self.pick(pick, Place.RESERVED, Place.SERVED, Place.LOST, Place.REFUSED):
+        """Come back to the front, after a loss, or without having reached the worker."""
+        if name := self.pick(pick, Place.RESERVED, Place.LOST, Place.REFUSED):
             self.simulation.leave(name)
             visit = self.visits[name]
-            is_first = visit.place is Place.LOST or (visit.place is not Place.REFUSED and self.is_believed(visit))
-            (self.returned_before.add if is_first else self.returned_before.discard)(name)
+            is_unreached = visit.place is Place.RESERVED and self.is_believed(visit)
+            is_remembered = self.simulation.clock.now() < visit.lost_at + RETURN_S
+            is_first = is_unreached or (visit.place is Place.LOST and is_remembered)
+            (self.returned_before.add if is_unreached else self.returned_before.discard)(name)
             del self.visits[name]
             self.given_up.append(visit.assignment)
             (self.returned if is_first else self.arrived).append(name)
-            self.do(lambda: self.simulation.arrive(name, returning=visit.assignment.ticket.text))
+            self.do(lambda: self.simulation.arrive(name, returning=visit.assignment.ticket.returns))
 
     @rule(pick=PICKS)
     def use_again(self, pick: int) -> None:
@@ -229,7 +242,11 @@ class FrontMachine(RuleBasedStateMachine):
     def lose_clients(self, worker: SimulatedWorker) -> None:
         for visit in self.on_worker(worker):
             if visit.place in (Place.RESERVED, Place.SERVED):
-                visit.place = Place.LOST if self.is_held(visit) else Place.REFUSED
+                self.lose(visit, is_held=self.is_held(visit))
+
+    def lose(self, visit: Visit, *, is_held: bool) -> None:
+        visit.place = Place.LOST if is_held else Place.REFUSED
+        visit.lost_at = self.simulation.clock.now()
 
     def is_held(self, visit: Visit) -> bool:
         """Return whether the front keeps the worker for a client."""

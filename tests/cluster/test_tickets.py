@@ -71,10 +71,17 @@ def test_a_released_ticket_is_not_valid_whenever_it_comes() -> None:
                 gate.admit(issued.text, NOW - clock_behind_s + age_s)
 
 
-def test_a_lost_client_shows_its_expired_ticket_for_a_day() -> None:
+def test_a_lost_client_shows_a_secret_that_neither_the_ticket_nor_another_cluster_has() -> None:
     issuer, issued = TicketIssuer(SECRET, "one", "f-1"), controllers_ticket()
-    assert issuer.read_returned(issued.text, NOW + 3600).id == issued.id
-    with pytest.raises(TicketRefused, match="older than a day"):
-        issuer.read_returned(issued.text, NOW + 25 * 3600)
-    with pytest.raises(TicketRefused, match="not signed"):
-        TicketIssuer(OTHER, "one", "f-1").read_returned(issued.text, NOW)
+    assert issuer.read_return(issued.returns) == issued.id
+    # A front that was started again has the same secret.
+    assert TicketIssuer(SECRET, "one", "f-2").read_return(issued.returns) == issued.id
+    for issuer in (TicketIssuer(OTHER, "one", "f-1"), TicketIssuer(SECRET, "two", "f-1")):
+        assert issuer.read_return(issued.returns) == ""
+
+
+@pytest.mark.parametrize("forge", ["{id}", "{id}.", "{id}.0", "{text}", "é", "", ".", "{returns}0", "x{returns}"])
+def test_a_forged_secret_is_of_no_ticket(forge: str) -> None:
+    issued = controllers_ticket()
+    secret = forge.format(id=issued.id, text=issued.text, returns=issued.returns)
+    assert TicketIssuer(SECRET, "one", "f-1").read_return(secret) == ""

@@ -15,7 +15,7 @@ from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.options import ServeOptions, TurnLimits
-from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.admission import Admission, Loss
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.inbound import Inbound
 from reactor_runtime.server.sessions.slot import SlotSettings
@@ -55,7 +55,7 @@ class AdmissionFixture:
         self.admission: Admission[EngineSlot] = Admission(
             settings,
             on_slot_ready=lambda _, load_s: self.loads.append(load_s),
-            claim_loss=lambda ticket: f"the machine of {ticket} has failed" if ticket else "",
+            claim_loss=lambda _, secret: Loss("the machine has failed", float(secret)),
         )
         self.engines = [FakeEngine() for _ in range(engines)]
         self.slots = [self._open(engine) for engine in self.engines]

@@ -15,6 +15,7 @@ from typing import Any
 from PIL import Image
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
 
 from tests.timeouts import TIMEOUT_S
 
@@ -171,10 +172,11 @@ def _too_late(what: str) -> TimeoutError:
 
 
 @contextlib.asynccontextmanager
-async def client(url: str, **query: str) -> AsyncIterator[WireClient]:
-    """Connect for the duration of the block."""
+async def client(url: str, *, returning: str = "", **query: str) -> AsyncIterator[WireClient]:
+    """Connect for the duration of the block, with the secret of a session that was lost."""
     address = url + "?" + "&".join(f"{key}={value}" for key, value in query.items())
-    async with connect(address, max_size=None, max_queue=None, compression=None) as socket:
+    offered = [Subprotocol(name) for name in ("reactor.v1", f"reactor.return.{returning}")] if returning else None
+    async with connect(address, subprotocols=offered, max_size=None, max_queue=None, compression=None) as socket:
         yield WireClient(socket)
 
 

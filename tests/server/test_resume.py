@@ -83,6 +83,29 @@ async def test_who_does_not_come_back_has_left(services: AdmissionFixture) -> No
     assert services.slot.session.controller is waiting
 
 
+@pytest.mark.parametrize("grace_s", [0.0, 5.0])
+async def test_a_session_ends_as_broken_only_if_its_controller_lost_the_connection_and_did_not_resume(
+    grace_s: float,
+) -> None:
+    services = AdmissionFixture(limits=TurnLimits(resume_grace_s=grace_s))
+    for lost in (True, False):
+        controller = services.come()
+        session = services.begin()
+        secret = await secret_of(controller)
+        services.admission.detach(controller, lost=True)
+        if not lost and grace_s:
+            services.admission.detach(services.come(resume=secret))
+        services.clock.move_to(services.clock.now() + grace_s)
+        services.end()
+        assert services.slot.last_end == (session, "left", lost or not grace_s)
+    services.admission.detach(services.come(), lost=True)
+    services.begin()
+    services.end("broken")
+    assert services.slot.last_end.reason == "model_error"
+    assert not services.slot.last_end.is_broken
+    os.close(services.memory)
+
+
 async def test_who_says_goodbye_is_not_waited_for(services: AdmissionFixture) -> None:
     controller = services.come()
     services.begin()

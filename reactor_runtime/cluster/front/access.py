@@ -61,13 +61,20 @@ class WorkerAccess:
     def issue(self, client: Client, role: Role, *, session: str = "", resume: str = "") -> IssuedTicket:
         """Return a ticket for a client that controls, resumes, or watches a session."""
         return self._tickets.issue(
-            self._worker, role=role, session=session, client=client.id, now=time.time(), resume=resume
+            self._worker,
+            role=role,
+            session=session,
+            client=client.id,
+            now=time.time(),
+            resume=resume,
+            used_s=client.used_s,
         )
 
     def redirect(self, client: Client, ticket: IssuedTicket) -> None:
         """Send a client to the worker, and close its connection to the front."""
         logger.info("client redirected id=%s worker=%s", client.id, self._worker, extra=client.ids)
-        client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text})
+        returns = {"returning": ticket.returns} if client.role is Role.CONTROLLER else {}
+        client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text, **returns})
         client.close(CloseCode.SESSION_OVER, CONTINUE)
 
     async def snapshot(self, track: str) -> Snapshot | None:

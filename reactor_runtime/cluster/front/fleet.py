@@ -9,7 +9,6 @@ import asyncio
 import heapq
 import logging
 import secrets
-import time
 from collections.abc import Callable, Sequence
 
 from starlette.routing import BaseRoute
@@ -24,7 +23,7 @@ from reactor_runtime.cluster.front.starts import WorkerStarts
 from reactor_runtime.cluster.front.takeover import Takeover
 from reactor_runtime.cluster.front.waiting_router import WaitingRouter
 from reactor_runtime.cluster.front.worker_metrics import worker_metrics_routes
-from reactor_runtime.cluster.front.worker_slot import WorkerSlot
+from reactor_runtime.cluster.front.worker_slot import WorkerSession, WorkerSlot
 from reactor_runtime.cluster.front.worker_uploads import worker_uploads_route
 from reactor_runtime.cluster.messages import Drain, FrontIdentity, Stop
 from reactor_runtime.cluster.placement.placement import (
@@ -36,16 +35,15 @@ from reactor_runtime.cluster.placement.placement import (
     WorkerPending,
     WorkerPlaced,
 )
-from reactor_runtime.cluster.tickets import TicketIssuer, TicketRefused
+from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.options import Operator, ServerReady, ServerStatistics
-from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.admission import Admission, Loss
 from reactor_runtime.server.sessions.slot import SlotSettings
 
 logger = logging.getLogger(__name__)
 
 PLAN_S = 0.2
-UNREACHED = "the client could not reach its worker"
 
 
 class WorkerFleet:
@@ -66,7 +64,7 @@ class WorkerFleet:
         relays_all: bool = False,
         make_link: Callable[..., ControlLink] = WorkerLink,
     ) -> None:
-        self._lost = LostSessions()
+        self._lost = LostSessions(settings.options.limits.resume_grace_s)
         self._changed = Alarm(settings.clock)
         self.admission = Admission[WorkerSlot](
             settings,
@@ -302,24 +300,19 @@ class WorkerFleet:
         staying = [each.worker for each in self.admission.slots if not each.is_draining]
         self._operator.on_ready(ServerReady(load_s, len(self._loaded.intersection(staying)), len(staying), worker.node))
 
-    def _claim_loss(self, returned: str) -> str:
-        """Return why the client of a ticket has lost its session, once; "" if it has not.
+    def _claim_loss(self, client: Client, secret: str) -> Loss | None:
+        """Return how the client with this secret has lost its session, once; None if it has not, as far as is known."""
+        ticket = self._tickets.read_return(secret)
+        if not ticket:
+            return None
+        losses = (worker.slot.claim_loss(ticket, client) for worker in self._workers.values())
+        return self._lost.take(ticket, self._settings.clock.now()) or next(filter(None, losses), None)
 
-        The client may notice before the front that its worker has failed, or fail to reach it. Its slot is freed then,
-        and it waits before all others, once.
-        """
-        try:
-            ticket = self._tickets.read_returned(returned, time.time())
-        except TicketRefused:
-            return ""
-        if reason := self._lost.take_reason(ticket.id):
-            return reason
-        worker = self._workers.get(ticket.worker)
-        return UNREACHED if worker is not None and worker.slot.release_ticket(ticket.id) else ""
-
-    def _session_lost(self, tickets: Sequence[str], controller: Client | None, reason: str) -> None:
-        """Put the controller of a lost session first in the wait queue: now, or when it comes with a ticket."""
+    def _session_lost(self, session: WorkerSession, controller: Client | None, loss: Loss) -> None:
+        """Put the controller of a lost session first in the wait queue: now, or when it comes with its secret."""
+        if controller is None and session.claimant in self.admission.wait_queue.waiting:
+            controller = session.claimant
         if controller is None:
-            self._lost.add(tickets, reason)
+            self._lost.add(session.tickets, loss, self._settings.clock.now())
         else:
-            self.admission.return_to_queue(controller, reason)
+            self.admission.return_to_queue(controller, loss)

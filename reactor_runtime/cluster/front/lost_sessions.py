@@ -1,28 +1,37 @@
-"""Keeps the reasons of lost sessions by ticket id, for clients that return. Pure."""
+"""Keeps how sessions were lost by ticket id, for clients that return. Pure."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from reactor_runtime.server.sessions.admission import Loss
+
 MOST_TICKETS = 10_000
+RETURN_S = 60.0
 
 
 class LostSessions:
-    """Keep why sessions were lost, by the ids of their tickets; the oldest are forgotten when there are too many."""
+    """Keep the losses of sessions, by the ids of their tickets; the oldest are forgotten when there are too many.
 
-    def __init__(self) -> None:
-        self._losses: OrderedDict[str, tuple[str, Sequence[str]]] = OrderedDict()
+    A loss is kept for a minute after `resume_grace_s`, in which a client tries to resume its session.
+    """
 
-    def add(self, tickets: Sequence[str], reason: str) -> None:
+    def __init__(self, resume_grace_s: float) -> None:
+        self._kept_s = RETURN_S + resume_grace_s
+        self._losses: OrderedDict[str, tuple[Loss, Sequence[str], float]] = OrderedDict()
+
+    def add(self, tickets: Sequence[str], loss: Loss, now: float) -> None:
         for ticket in tickets:
-            self._losses[ticket] = reason, tickets
+            self._losses[ticket] = loss, tickets, now + self._kept_s
         while len(self._losses) > MOST_TICKETS:
             self._losses.popitem(last=False)
 
-    def take_reason(self, ticket: str) -> str:
-        """Return why the session of a ticket was lost, once for all its tickets; "" if it was not."""
-        reason, tickets = self._losses.get(ticket, ("", ()))
+    def take(self, ticket: str, now: float) -> Loss | None:
+        """Return the loss of the session of a ticket, once for all its tickets; None if it was not lost."""
+        if ticket not in self._losses:
+            return None
+        loss, tickets, forgotten_at = self._losses[ticket]
         for each in tickets:
             self._losses.pop(each, None)
-        return reason
+        return loss if now < forgotten_at else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -12,10 +12,11 @@ from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.scaling import WorkerState
 from reactor_runtime.cluster.front.takeover import Takeover
-from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerSlot
+from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerSession, WorkerSlot
 from reactor_runtime.cluster.messages import Drain, FrontIdentity, Stop, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.sessions.admission import Loss
 from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings
 from reactor_runtime.server.workers.engine import EnginePhase
 
@@ -57,7 +58,7 @@ class RemoteWorker:
         build: str,
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
-        on_session_lost: Callable[[Sequence[str], Client | None, str], None],
+        on_session_lost: Callable[[WorkerSession, Client | None, Loss], None],
         on_viewers_lost: Callable[[], None],
         on_change: Callable[[], None],
         takeover: Takeover,

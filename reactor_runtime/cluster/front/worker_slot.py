@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactor_runtime.clock import Timer
@@ -19,6 +19,7 @@ from reactor_runtime.cluster.front.worker_viewers import WorkerViewers
 from reactor_runtime.cluster.messages import Release, SessionStatus, ToWorker, Waiting, WorkerStatus
 from reactor_runtime.cluster.tickets import TICKET_S, IssuedTicket
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.sessions.admission import Loss
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics
 from reactor_runtime.server.sessions.turn import TurnEnd
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 NO_CONTACT = "there is no contact with the worker"
 LOST = "lost"
+UNREACHED = "the client could not reach its worker"
+BROKEN = "the connection to the session broke"
 FAILURES = ("model_error", "model_died", LOST)
 RELAY_PAUSE_S = 1.0
 # For the worker to close the connection of a relayed controller after its session.
@@ -68,7 +71,8 @@ class WorkerEngine:
 class WorkerTurn:
     """Limit the turn of a session in its worker, which keeps the time."""
 
-    def __init__(self, send: Callable[[ToWorker], None]) -> None:
+    def __init__(self, send: Callable[[ToWorker], None], used_s: float) -> None:
+        self.used_s = used_s
         self._send = send
         self._limited = False
 
@@ -89,25 +93,29 @@ class WorkerSession:
     `controller` is a relayed controller, None for one that was redirected; `client` is the id of either. `expiry` is
     the timer of a ticket that was not used yet. `is_reported` is whether the worker has reported the session: the
     ticket has been used. `is_released` is whether the worker is to refuse the ticket, and to end the session.
-    `has_returned` is whether the controller got the slot because it came back with the ticket of another session.
+    `has_returned` is whether the controller got the slot because it could not reach another worker. `claimant` is the
+    controller that has come back before the worker has reported the end of the session, if it has.
     """
 
-    def __init__(self, send: Callable[[ToWorker], None], ticket: str, client: str) -> None:
+    def __init__(self, send: Callable[[ToWorker], None], ticket: str, client: str, used_s: float) -> None:
         self.id = ticket
         self.client = client
         self.controller: Client | None = None
         self.phase = SessionPhase.STARTING
         self.started_at = 0.0
         self.over = asyncio.Event()
-        self.turn = WorkerTurn(send)
+        self.turn = WorkerTurn(send, used_s)
         self.ticket = ticket
         self.is_reported = False
         self.is_released = False
         self.has_returned = False
+        self.claimant: Client | None = None
         self.relay: Relay | None = None
         self.expiry: Timer | None = None
         self.upload_key = ""
         self.resume_secret = ""
+        # Also that of an earlier front, which may have redirected its controller.
+        self.is_redirected = True
         self._send = send
         # A client that resumes gets another ticket, which the worker may never report.
         self._last_issued = ticket
@@ -118,8 +126,13 @@ class WorkerSession:
         return self.ticket, self._last_issued
 
     def was_redirected_with(self, ticket: str) -> bool:
-        """Return whether the controller was redirected with this ticket; it has lost the session if it returns."""
-        return ticket in self.tickets and self.relay is None and not self.is_released
+        """Return whether the controller was redirected with this ticket, and may return with its secret."""
+        return ticket in self.tickets and self.is_redirected and not self.is_released
+
+    def loss(self, reason: str, now: float) -> Loss:
+        """Return the loss of the session now."""
+        ran_s = now - self.started_at if self.started_at else 0.0
+        return Loss(reason, self.turn.used_s + ran_s)
 
     @property
     def ids(self) -> dict[str, str]:
@@ -149,6 +162,11 @@ class WorkerSession:
         self.end()
         self._send(Release(self.ticket))
 
+    def release_unreached(self, worker: str) -> None:
+        """Release the ticket of a controller that has not come to the worker."""
+        logger.info("client has not come to its worker id=%s worker=%s", self.client, worker, extra=self.ids)
+        self.release()
+
     def is_over(self, status: WorkerStatus) -> bool:
         """Return whether the worker's status shows that the session has ended, or that its ticket was released."""
         session = status.session
@@ -163,7 +181,8 @@ class WorkerSession:
     ) -> None:
         """Send a controller to the worker, or relay it."""
         self._last_issued = ticket.id
-        if access.redirects(controller):
+        self.is_redirected = access.redirects(controller)
+        if self.is_redirected:
             access.redirect(controller, ticket)
             return
         self.controller = controller
@@ -186,6 +205,7 @@ class WorkerSession:
         self.client = status.client
         self.ticket = status.ticket or self.ticket
         self.phase = SessionPhase(status.phase)
+        self.turn.used_s = status.used_s
         self.resume_secret = status.resume
         self.upload_key = status.upload_key
 
@@ -213,9 +233,9 @@ class WorkerSlot:
     """Assign clients to a worker, and follow the sessions that it reports; use on the front's loop.
 
     A controller holds the slot from its redirect until the session that the worker reports is over. One that does not
-    come for 10 s, or comes back, loses it: the slot is free as soon as the worker has released the ticket.
-    `send` sends a message to the worker. `on_session_lost` gets the tickets of a session that its worker lost,
-    the controller if that is relayed, and the reason.
+    come for 10 s, or comes back without having reached the worker, loses it: the slot is free as soon as the worker has
+    released the ticket. `send` sends a message to the worker. `on_session_lost` is called with a session whose worker,
+    or the connection to it, was lost, and its controller if that is relayed.
     """
 
     def __init__(
@@ -227,7 +247,7 @@ class WorkerSlot:
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
         send: Callable[[ToWorker], None],
-        on_session_lost: Callable[[Sequence[str], Client | None, str], None],
+        on_session_lost: Callable[[WorkerSession, Client | None, Loss], None],
         on_viewers_lost: Callable[[], None],
     ) -> None:
 
@@ -276,30 +296,36 @@ class WorkerSlot:
     def start_session(self, controller: Client) -> None:
         self.subscribers.leave(controller)
         ticket = self._access.issue(controller, Role.CONTROLLER)
-        session = self.session = WorkerSession(self._send, ticket.id, controller.id)
+        session = self.session = WorkerSession(self._send, ticket.id, controller.id, controller.used_s)
         session.has_returned = controller.has_returned
 
         def expire() -> None:
-            self.release_ticket(ticket.id)
+            if not session.is_released:
+                session.release_unreached(self.worker)
 
         session.connect(controller, self._access, ticket, lambda end: self._relay_ended(session, end))
         if session.relay is None:
             clock = self._settings.clock
             session.expiry = clock.call_at(clock.now() + TICKET_S, expire)
 
-    def release_ticket(self, ticket: str) -> bool:
-        """Release the session of a controller that has not come to the worker with this ticket, or has left it.
+    def claim_loss(self, ticket: str, client: Client) -> Loss | None:
+        """Return the loss of a controller that was redirected with this ticket and could not reach the worker.
 
-        Return whether the client waits before all others: not if it was not redirected to this slot with the ticket,
-        and not twice while the worker answers, or it could hold a slot beyond its turn.
+        Return None for another ticket, and the second time in a row, or a client could hold slots without a session.
+        Where the worker has the session, this client gets its place in the queue if the worker reports that the
+        connection broke: nobody ends a session by coming back to the front.
         """
         session = self.session
         if session is None or not session.was_redirected_with(ticket):
-            return False
-        how = "left" if session.is_reported else "not come to"
-        logger.info("client has %s its worker id=%s worker=%s", how, session.client, self.worker, extra=session.ids)
-        session.release()
-        return not (session.has_returned and self._has_contact)
+            return None
+        if session.is_reported:
+            session.claimant = client
+            return None
+        session.release_unreached(self.worker)
+        if session.has_returned and self._has_contact:
+            return None
+        client.has_returned = True
+        return session.loss(UNREACHED, self._settings.clock.now())
 
     def resume_session(self, client: Client) -> None:
         session = self.session
@@ -397,7 +423,7 @@ class WorkerSlot:
         if over is not None:
             self.session = None
         if report is not None and self.session is None:
-            self.session = WorkerSession(self._send, report.ticket, report.client)
+            self.session = WorkerSession(self._send, report.ticket, report.client, report.used_s)
         # The new session is set first, because the end of one makes admission look for a free slot.
         if over is not None:
             self._end_session(over)
@@ -442,22 +468,29 @@ class WorkerSlot:
         """Release a session, and return its controller to the wait queue."""
         controller = session.disconnect()
         session.release()
-        self._on_session_lost(session.tickets, controller, reason)
+        self._on_session_lost(session, controller, session.loss(reason, self._settings.clock.now()))
 
     def _end_session(self, session: WorkerSession) -> None:
-        """Free the slot; the reason is that of the worker's status, or else the session was lost."""
+        """Free the slot; the reason is that of the worker's status, or else the session was lost.
+
+        The controller whose connection to the worker broke has lost the session too.
+        """
+        now = self._settings.clock.now()
         if session.is_reported:
-            id, reported = ("", "") if self.status is None else self.status.ended
-            reason = reported if id == session.id and not session.is_released else LOST
+            end = None if self.status is None or session.is_released else self.status.ended
+            is_known = end is not None and end.session == session.id
+            reason = end.reason if end is not None and is_known else LOST
             logger.info("session over id=%s worker=%s reason=%s", session.id, self.worker, reason, extra=session.ids)
             self.failed_in_a_row = self.failed_in_a_row + 1 if reason in FAILURES else 0
             self._settings.metrics.sessions.add(reason)
+            if end is not None and is_known and end.is_broken and session.is_redirected:
+                self._on_session_lost(session, None, session.loss(BROKEN, now))
         session.end()
         if self.session is session:
             self.session = None
         clock = self._settings.clock
-        self.idle_since = clock.now()
+        self.idle_since = now
         if (relay := session.relay) is not None:
             # The connection may be half-open.
-            clock.call_at(clock.now() + CLOSING_S, lambda: relay.end(CloseCode.SESSION_OVER, "the session is over"))
+            clock.call_at(now + CLOSING_S, lambda: relay.end(CloseCode.SESSION_OVER, "the session is over"))
         self._callbacks.on_session_ended(self)

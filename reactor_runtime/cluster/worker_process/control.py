@@ -266,4 +266,5 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
         session.controller.ids.get("ticket", ""),
         session.controller.id,
         session.upload_key,
+        session.turn.used_s,
     )

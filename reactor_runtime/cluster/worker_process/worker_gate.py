@@ -55,6 +55,7 @@ class WorkerGate:
         permitted = {"role": ticket.role, "session": ticket.session, "resume": ticket.resume}
         request.scope["query_string"] = urlencode({**others, **permitted}).encode()
         viewed = {"session": ticket.session} if ticket.session else {}
+        request.scope["state"]["used_s"] = ticket.used_s
         request.scope["state"]["ids"] = {"ticket": ticket.id, "client": ticket.client, **viewed}
         return True
 

@@ -78,6 +78,7 @@ class Client:
         encodings: Sequence[TrackEncoding] = ENCODINGS,
         follows_redirects: bool = False,
         id: str = "",
+        used_s: float = 0.0,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.id = id or f"c-{secrets.token_hex(4)}"
@@ -88,8 +89,10 @@ class Client:
         self.clock = clock
         self.watches = watches
         self.follows_redirects = follows_redirects
-        # Whether it has come back with the ticket of a session that was lost.
+        # Whether it has come back because it could not reach a worker.
         self.has_returned = False
+        # How much of its turn a session has used that was lost.
+        self.used_s = used_s
         # Messages in both directions pass through this, unread.
         self.upstream: Upstream | None = None
         self.joined_at_unix = time.time()

@@ -45,6 +45,7 @@ from reactor_runtime.wire.protocol import (
     MAX_VIEWER_BYTES,
     CloseCode,
     choose_subprotocol,
+    return_secret,
 )
 
 logger = logging.getLogger(__name__)
@@ -124,7 +125,8 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
     watches = websocket.query_params.get("watch") == "1"
-    ids = websocket.scope["state"].get("ids", {})
+    by_gate = websocket.scope["state"]
+    ids = by_gate.get("ids", {})
     client = Client(
         role,
         address,
@@ -133,11 +135,13 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         watches=watches,
         follows_redirects=websocket.query_params.get("redirect") == "1",
         id=ids.get("client", ""),
+        used_s=by_gate.get("used_s", 0.0),
     )
     client.ids.update(ids)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
     query = websocket.query_params
-    services.admission.attach(client, resume, query.get("session", ""), returning=query.get("returning", ""))
+    returning = return_secret(websocket.scope["subprotocols"])
+    services.admission.attach(client, resume, query.get("session", ""), returning=returning)
     receiver = ClientReceiver(client, services)
     protocol = SocketProtocol.serving(websocket.scope)
     if protocol is None:

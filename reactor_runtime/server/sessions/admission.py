@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Generic
 
 from reactor_runtime.server.delivery.client import Client, Role
@@ -25,6 +26,14 @@ logger = logging.getLogger(__name__)
 STOPPING = "the server is stopping"
 
 
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Hold why a controller has lost its session, and how much of its turn that has used."""
+
+    reason: str
+    used_s: float = 0.0
+
+
 class Admission(Generic[S]):
     """Assign controllers to slots in the order of their arrival, and viewers to sessions; use on the server's loop."""
 
@@ -33,7 +42,7 @@ class Admission(Generic[S]):
         settings: SlotSettings,
         *,
         on_slot_ready: Callable[[S, float], None] = lambda *_: None,
-        claim_loss: Callable[[str], str] = lambda _: "",
+        claim_loss: Callable[[Client, str], Loss | None] = lambda *_: None,
         on_change: Callable[[], None] = lambda: None,
         most_slots: int = 0,
     ) -> None:
@@ -70,7 +79,7 @@ class Admission(Generic[S]):
 
         A controller whose `resume` is the secret of a running session resumes that session. A client that watches is
         shown the `session` of that id, or where there is none the session that has run longest. A controller
-        `returning` with the ticket of a session that was lost gets the reason, and waits before all others.
+        `returning` with the secret of a session that was lost gets the reason, and waits before all others.
         """
         if (slot := self.slots.resumed_by(resume)) is not None:
             self.slots.bind(client, slot)
@@ -79,9 +88,8 @@ class Admission(Generic[S]):
                 client.send_message("reactor.session", self._stopping_message())
         elif self.draining:
             _refuse_stopping(client)
-        elif client.role is Role.CONTROLLER and (reason := self._claim_loss(returning)):
-            client.has_returned = True
-            self.return_to_queue(client, reason)
+        elif returning and client.role is Role.CONTROLLER and (loss := self._claim_loss(client, returning)) is not None:
+            self.return_to_queue(client, loss)
         elif refusal := self._refusal(client):
             client.close(CloseCode.FULL, refusal)
         else:
@@ -90,17 +98,22 @@ class Admission(Generic[S]):
             )
             self._admit(client, session)
 
-    def return_to_queue(self, client: Client, reason: str) -> None:
+    def return_to_queue(self, client: Client, loss: Loss) -> None:
         """Put a controller that lost its session first in the wait queue, however long that is.
 
-        Close it instead if the server is stopping.
+        It gets the rest of its turn; one that has used its turn up waits after all others for another one. Close it
+        instead if the server is stopping.
         """
-        logger.info("client lost its session id=%s from=%s: %s", client.id, client.address, reason, extra=client.ids)
+        reason, ids = loss.reason, client.ids
+        logger.info("client lost its session id=%s from=%s: %s", client.id, client.address, reason, extra=ids)
         client.send_message("reactor.session", {"phase": "lost", "message": reason})
         if self.draining:
             _refuse_stopping(client)
             return
-        self.wait_queue.rejoin(client)
+        most_s = self.settings.options.limits.max_session_s
+        has_turn = not most_s or loss.used_s < most_s
+        client.used_s = loss.used_s if has_turn else 0.0
+        self.wait_queue.rejoin(client, first=has_turn)
         self._admit(client, session="")
 
     def detach(self, client: Client, *, lost: bool = False) -> None:

@@ -22,7 +22,7 @@ from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.options import ReloadReport
 from reactor_runtime.server.sessions.reload_notices import ReloadNotices
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
-from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics
+from reactor_runtime.server.sessions.slot import SessionEnd, SlotCallbacks, SlotSettings, SlotStatistics
 from reactor_runtime.server.sessions.turn import TurnEnd, TurnNotice
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.server.sessions.welcome import welcome_message
@@ -66,8 +66,7 @@ class EngineSlot:
         self.losses = 0
         # All slots of a server end together.
         self.is_draining = False
-        # The id of the session that ended last, and the reason.
-        self.last_end = ("", "")
+        self.last_end = SessionEnd("", "", is_broken=False)
         self.reload = ReloadNotices(
             settings.options, send=self.send_message, on_report=lambda report: on_reload(self, report)
         )
@@ -142,7 +141,10 @@ class EngineSlot:
     def detach_controller(self, *, lost: bool) -> None:
         """Stop the session of a controller that has gone; one whose connection was `lost` may resume it."""
         session = self.session
-        if session is not None and not (lost and session.hold()):
+        if session is None:
+            return
+        session.is_broken = lost
+        if not (lost and session.hold()):
             session.stop()
 
     def close_session(self) -> None:
@@ -253,7 +255,7 @@ class EngineSlot:
         waiting = self._wait_queue.waiting
         self.subscribers.send_message("reactor.session", {"phase": "started", "session": session.id}, but=waiting)
         self.subscribers.send_message("reactor.state", session.state, but=(controller, *waiting))
-        session.turn.start()
+        session.turn.start(controller.used_s)
         self._callbacks.on_session_started()
 
     def _session_ended(self, session: ServedSession, ended: ipc.Ended) -> None:
@@ -276,7 +278,7 @@ class EngineSlot:
         logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
         self._settings.metrics.forget(session.id)
         self._settings.metrics.sessions.add(reason)
-        self.last_end = (session.id, reason)
+        self.last_end = SessionEnd(session.id, reason, is_broken=session.is_broken and reason == TurnEnd.LEFT)
         session.turn.stop()
         session.over.set()
         failed = reason not in ("finished", RESTARTING, *TurnEnd)

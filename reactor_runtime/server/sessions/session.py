@@ -70,6 +70,8 @@ class ServedSession:
         self.resume_secret = secrets.token_urlsafe(24) if limits.resume_grace_s else None
         self.turn = Turn(limits, clock, on_notice=self._send_notice, on_end=self.stop)
         self.end = TurnEnd.LEFT
+        # Whether the connection of the controller broke.
+        self.is_broken = False
         self.started_at = 0.0
         self.demand = InputDemand()
         self._early: list[ipc.ClientEvent | ipc.ClientMedia] = []
@@ -114,6 +116,7 @@ class ServedSession:
     def resume(self, client: Client) -> None:
         """Continue with another connection of the controller, and close the former one."""
         former, self.controller = self.controller, client
+        self.is_broken = False
         client.ids.update({**former.ids, **client.ids})
         self._subscribers.leave(former)
         former.close(CloseCode.SESSION_OVER, "the session goes on over another connection")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.server.delivery.client import Client
@@ -66,8 +66,18 @@ class SlotStatistics:
     uptime_s: float | None = None
 
 
+class SessionEnd(NamedTuple):
+    """Why a session has ended: `is_broken` where its controller had lost the connection, and did not resume."""
+
+    session: str
+    reason: str
+    is_broken: bool
+
+
 class LimitedTurn(Protocol):
-    """How long a session may last."""
+    """How long a session may last; `used_s` is how much of its turn had passed before it began."""
+
+    used_s: float
 
     def set_others_waiting(self, waiting: bool) -> None:
         """Limit the turn from now on, or no longer."""

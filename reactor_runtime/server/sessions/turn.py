@@ -50,6 +50,8 @@ class Turn:
         self._on_notice = on_notice
         self._on_end = on_end
         self._timer: Timer | None = None
+        # How much of the turn had passed before its start.
+        self.used_s = 0.0
         self._started_at: float | None = None
         self._ends_at: float | None = None
         self._noticed_s = 0.0
@@ -69,8 +71,9 @@ class Turn:
             return None
         return _rounded(self._away_at + self._limits.resume_grace_s - self._clock.now())
 
-    def start(self) -> None:
-        """Start the turn now."""
+    def start(self, used_s: float = 0.0) -> None:
+        """Start the turn now, of which a session that was lost has used a part."""
+        self.used_s = used_s
         self._started_at = self._active_at = self._clock.now()
         self._update()
 
@@ -80,7 +83,8 @@ class Turn:
             return
         if waiting:
             now = self._clock.now()
-            self._ends_at = max(self._started_at + self._limits.max_session_s, now + self._limits.notice_s)
+            ends_at = self._started_at - self.used_s + self._limits.max_session_s
+            self._ends_at = max(ends_at, now + self._limits.notice_s)
             self._noticed_s = self._ends_at - now
             self._on_notice(TurnNotice.ENDING, _rounded(self._noticed_s))
         else:

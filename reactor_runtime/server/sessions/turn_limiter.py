@@ -6,7 +6,7 @@ from typing import Generic
 
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import S
+from reactor_runtime.server.sessions.slot import S, SlotSession
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 
 # Sorting thousands of sessions takes milliseconds.
@@ -40,5 +40,9 @@ class TurnLimiter(Generic[S]):
         sessions = [slot.session for slot in self._slots if slot.session is not None]
         stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
         running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
-        for rank, session in enumerate(sorted(running, key=lambda session: session.started_at)):
+        for rank, session in enumerate(sorted(running, key=_turn_began_at)):
             session.turn.set_others_waiting(rank < self._waiting - stopping)
+
+
+def _turn_began_at(session: SlotSession) -> float:
+    return session.started_at - session.turn.used_s

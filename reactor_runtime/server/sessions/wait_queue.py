@@ -38,10 +38,17 @@ class WaitQueue(Generic[T]):
         self._waiting.append(controller)
         return True
 
-    def rejoin(self, controller: T) -> None:
-        """Put a controller that lost its session before all others, but after those that did so before it."""
-        self._waiting.insert(len(self._returned), controller)
-        self._returned.add(controller)
+    def rejoin(self, controller: T, *, first: bool) -> None:
+        """Add a controller that lost its session, however many wait.
+
+        Put it `first`, after those that did so before it, or else last. It may wait already.
+        """
+        self.leave(controller)
+        if first:
+            self._waiting.insert(len(self._returned), controller)
+            self._returned.add(controller)
+        else:
+            self._waiting.append(controller)
 
     def leave(self, controller: T) -> bool:
         """Remove a controller; return False when it does not wait."""

@@ -51,12 +51,26 @@ async def test_a_controller_that_lost_its_session_waits_before_all_others_also_i
     services.come()
     services.begin()
     waiting = [services.come(), services.come()]
-    lost = services.come(returning="a ticket")
+    lost = services.come(returning="20")
     assert await told(lost) == [
-        ("reactor.session", {"phase": "lost", "message": "the machine of a ticket has failed"}),
+        ("reactor.session", {"phase": "lost", "message": "the machine has failed"}),
         ("reactor.queue", {"position": 1, "length": 3}),
     ]
     assert list(services.admission.wait_queue.waiting) == [lost, *waiting]
+
+
+@pytest.mark.parametrize(("used_s", "order"), [("299", [2, 0, 1]), ("300", [0, 1, 2])], ids=["some left", "used up"])
+async def test_a_controller_waits_before_all_others_only_for_the_rest_of_its_turn(
+    used_s: str, order: list[int]
+) -> None:
+    services = AdmissionFixture(limits=TurnLimits(max_session_s=300))
+    services.come()
+    services.begin()
+    clients = [services.come(), services.come(), services.come(returning=used_s)]
+    assert list(services.admission.wait_queue.waiting) == [clients[number] for number in order]
+    services.end()
+    # A turn that is used up is followed by a whole one.
+    assert clients[2].used_s == (299 if used_s == "299" else 0)
 
 
 async def test_the_next_session_starts_when_the_engine_has_ended_the_one_before(services: AdmissionFixture) -> None:

@@ -4,6 +4,7 @@ import json
 import random
 
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.sessions.admission import Loss
 from reactor_runtime.server.sessions.queue_positions import QueuePositions
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from tests.fakes import FakeClock
@@ -122,5 +123,5 @@ async def test_a_client_that_returns_to_the_same_position_gets_it_again() -> Non
     assert await places(second) == [(1, 1)]
     services.end()
     services.begin()
-    services.admission.return_to_queue(second, "its machine has failed")
+    services.admission.return_to_queue(second, Loss("its machine has failed"))
     assert await places(second) == [(1, 1)]

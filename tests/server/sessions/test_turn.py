@@ -15,12 +15,12 @@ Notices = list[tuple[float, str, float | None]]
 class Timed:
     """A turn that started at 0 on its clock, and its notices and its end with their times."""
 
-    def __init__(self, limits: TurnLimits, *, others_wait: bool = False) -> None:
+    def __init__(self, limits: TurnLimits, *, others_wait: bool = False, used_s: float = 0.0) -> None:
         self.clock = FakeClock(0.0)
         self.notices: Notices = []
         self.ends: list[tuple[float, TurnEnd]] = []
         self.turn = Turn(limits, self.clock, on_notice=self._record, on_end=self._record_end)
-        self.turn.start()
+        self.turn.start(used_s)
         self.turn.set_others_waiting(others_wait)
 
     def last(self) -> tuple[float, str, float | None]:
@@ -46,6 +46,15 @@ def test_a_turn_ends_at_its_limit_after_two_notices_while_others_wait() -> None:
     timed.clock.move_to(10_000)
     assert timed.notices == [(0, "ending", 300), (240, "ending", 60), (290, "ending", 10)]
     assert timed.ends == [(300, TurnEnd.TIME)]
+
+
+@pytest.mark.parametrize(("used_s", "ends_at"), [(0.0, 300), (100.0, 200), (239.0, 61), (250.0, 60)])
+def test_a_turn_that_a_lost_session_has_used_lasts_for_its_rest_but_not_less_than_the_notice(
+    used_s: float, ends_at: float
+) -> None:
+    timed = Timed(MINUTES, others_wait=True, used_s=used_s)
+    timed.clock.move_to(10_000)
+    assert timed.ends == [(ends_at, TurnEnd.TIME)]
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,10 @@ def test_controllers_that_lost_their_session_wait_before_all_others_in_their_ord
     queue: WaitQueue[str] = WaitQueue(1)
     queue.join("a", free=0)
     for name in "xyz":
-        queue.rejoin(name)
+        queue.rejoin(name, first=True)
     queue.leave("y")
     assert queue.next() == "x"
-    queue.rejoin("w")
+    queue.rejoin("w", first=True)
     assert list(queue.waiting) == ["z", "w", "a"]
 
 
@@ -91,3 +91,16 @@ class WaitQueueMachine(RuleBasedStateMachine):
 
 
 TestWaitQueueMachine = WaitQueueMachine.TestCase
+
+
+def test_a_controller_that_waits_already_moves_when_it_rejoins() -> None:
+    queue: WaitQueue[str] = WaitQueue(2)
+    for name in ("a", "b"):
+        assert queue.join(name, free=0)
+    queue.rejoin("b", first=True)
+    assert queue.waiting == ["b", "a"]
+    queue.rejoin("b", first=False)
+    queue.rejoin("c", first=False)
+    assert queue.waiting == ["a", "b", "c"]
+    queue.rejoin("c", first=True)
+    assert queue.waiting == ["c", "a", "b"]

@@ -8,9 +8,8 @@
 
 import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
 import { judgeClose } from "./protocol.js";
-import { needsPermission, Route } from "./route.js";
+import { needsPermission, PROTOCOL, Route } from "./route.js";
 
-const PROTOCOL = "reactor.v1";
 const MOST_WAIT_MS = 2000;
 // A connection that lasted this long resets the delay of retries.
 const STEADY_MS = 2000;
@@ -89,7 +88,7 @@ export class Connection extends EventTarget {
 
   #dial() {
     const route = this.#route;
-    const socket = new this.#WebSocket(route.next(this.#resume), [PROTOCOL]);
+    const socket = new this.#WebSocket(route.next(this.#resume), route.protocols);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.#opened();
     socket.onmessage = ({ data }) => this.#received(data);

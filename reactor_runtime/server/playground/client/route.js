@@ -3,10 +3,14 @@
  * Addresses are those of sockets.
  */
 
+export const PROTOCOL = "reactor.v1";
+
 export class Route {
   #front;
   #worker = null;
   #ticket = null;
+  // The secret of a session that was lost. Not for a URL, which proxies log.
+  #returning = null;
   // Whether the worker has sent a welcome: then it is entered with the secret of the session, before with the ticket.
   #admitted = false;
   #follows = true;
@@ -31,14 +35,20 @@ export class Route {
 
   /** Return the address of the next attempt; `resume` is the secret of a session that is kept. */
   next(resume) {
-    const front = { resume, redirect: this.#follows && "1", returning: this.#ticket };
+    const front = { resume, redirect: this.#follows && "1" };
     const worker = this.#admitted ? { resume } : { ticket: this.#ticket };
     return withQuery(this.server, this.atWorker ? worker : front);
   }
 
+  /** What the next attempt offers: only the front gets the secret. */
+  get protocols() {
+    const secret = !this.atWorker && this.#returning;
+    return secret ? [PROTOCOL, `reactor.return.${secret}`] : [PROTOCOL];
+  }
+
   /** Go to a worker. If its address is not http, or not https as the front's is, give it up and return a message. */
-  follow({ url, ticket, session }) {
-    this.#ticket = ticket;
+  follow({ url, ticket, session, returning }) {
+    [this.#ticket, this.#returning] = [ticket, returning];
     const { protocol, host, pathname } = parse(url);
     if (protocol !== "https:" && (protocol !== "http:" || this.#front.protocol === "wss:")) {
       return this.#giveUp(`${url} is not the address of a worker of ${this.#front.host}`);
@@ -53,7 +63,7 @@ export class Route {
   /** Note that the current server has accepted this client. */
   welcomed() {
     this.#admitted = this.atWorker;
-    if (!this.atWorker) this.#ticket = null;
+    if (!this.atWorker) this.#returning = null;
   }
 
   /** Give up a worker that did not admit this client; return a message. */
@@ -70,11 +80,11 @@ export class Route {
     return `${reason}; the connection continues through ${this.#front.host}. If workers can't be reached from this network, it has to allow that, or the front needs --relay`;
   }
 
-  /** Go back to the front; with `returns` the ticket shows it which session was lost. */
+  /** Go back to the front; with `returns` the secret shows it which session was lost. */
   leave({ returns = false } = {}) {
     this.#worker = null;
     this.#admitted = false;
-    if (!returns) this.#ticket = null;
+    if (!returns) this.#returning = null;
   }
 }
 
