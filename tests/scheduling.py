@@ -8,12 +8,14 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 PAGES = "tests/page/"
+# Each starts a Ray, whose processes have little time to start: one after the other.
+RAY = ("tests/cluster/test_ray.py", "tests/cluster/test_requirements.py")
 # Each worker that runs tests of pages has one browser; two browsers keep two cores busy.
 BROWSERS = 2
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
-    """Run the tests of a file in one worker, and the files with browsers in few workers, one after the other."""
+    """Run the tests of a file in one worker, the files with browsers in few, and those with Ray in one."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -23,6 +25,8 @@ class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if file in RAY:
+            return "tests/cluster/ with Ray"
         if not file.startswith(PAGES):
             return file
         return self._units.setdefault(file, f"{PAGES} {len(self._units) % BROWSERS}")

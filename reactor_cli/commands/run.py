@@ -47,7 +47,7 @@ Examples:
 
 \b
 Exit codes: 0 stopped; 1 the model failed while serving; 2 an error in the
-command, the manifest, the config or the class, or no contact with Ray; 3 the port is taken;
+command, the manifest, the config or the class, or a Ray that can't be used; 3 the port is taken;
 4 load() failed; 130 stopped by a second Ctrl-C.
 """
 

@@ -27,10 +27,9 @@ from reactor_runtime.server.options import (
 )
 from reactor_runtime.server.run import Service
 from reactor_runtime.server.sessions.slot import SlotSettings
-from tests.cluster.local_placement import LocalPlacement
+from tests.cluster.local_placement import SECRET, LocalPlacement
 from tests.timeouts import TIMEOUT_S
 
-SECRET = "5" * 64
 MODEL = """
 class MyState(InputState):
     level: int = 100
@@ -67,6 +66,7 @@ class Front:
         self.port = 0
         self.ready = 0
         self._ready = asyncio.Event()
+        self.listening = asyncio.Event()
         self._wanted = workers
         options = ServeOptions(manifest=manifest.load(project), **{"config": {}, **of_server})
         self.placement = LocalPlacement(
@@ -84,7 +84,7 @@ class Front:
             scaling=Scaling(least=workers, most=workers),
             front=identity,
             build=build,
-            tickets=TicketIssuer(SECRET, "test", identity.id),
+            make_tickets=lambda secret: TicketIssuer(secret, "test", identity.id),
             relays_all=relays_all,
         )
         self.service: Service[WorkerSlot] = Service(self.fleet, self)
@@ -122,6 +122,7 @@ class Front:
 
     def on_listening(self, listening: ServerListening) -> None:
         self.port = listening.port
+        self.listening.set()
 
     def on_loading(self, loading: LoadingProgress) -> None: ...
 
@@ -140,12 +141,24 @@ class Front:
 
 @contextlib.asynccontextmanager
 async def running_front(
-    project: Path, *, workers: int = 1, taken_over: Sequence[WorkerPlaced] = (), **of_server: Any
+    project: Path,
+    *,
+    workers: int = 1,
+    taken_over: Sequence[WorkerPlaced] = (),
+    connects: bool = True,
+    **of_server: Any,
 ) -> AsyncIterator[Front]:
-    """Run a front with options of its server for the block, from when its workers are ready; they end with it."""
+    """Run a front with options of its server for the block, from when its workers are ready; they end with it.
+
+    If it does not connect to the scheduler, the block begins when it listens.
+    """
     front = Front(project, workers=workers, taken_over=taken_over, **of_server)
     try:
-        await front.until_ready()
+        if connects:
+            await front.until_ready()
+        else:
+            front.placement.can_connect.clear()
+            await asyncio.wait_for(front.listening.wait(), TIMEOUT_S)
         yield front
     finally:
         if not front.task.done():

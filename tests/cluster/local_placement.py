@@ -8,7 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from reactor_runtime.cluster.job import WorkerFailed, WorkerJob, WorkerListening, parse_answer
-from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
+from reactor_runtime.cluster.placement.placement import PlacementConnected, PlacementEvent, WorkerGone, WorkerPlaced
+
+SECRET = "5" * 64
+
+
+def _set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
 
 
 @dataclass
@@ -20,16 +28,14 @@ class LocalPlacement:
 
     job: Callable[[str], WorkerJob]
     taken_over: Sequence[WorkerPlaced] = ()
+    # Set by tests that clear it first, as when the scheduler does not run yet.
+    can_connect: asyncio.Event = field(default_factory=_set_event)
     placed: list[WorkerPlaced] = field(default_factory=list)
     processes: dict[str, asyncio.subprocess.Process] = field(default_factory=dict)
     output: dict[str, list[str]] = field(default_factory=dict)
     has_removed: bool = False
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _on_event: Callable[[PlacementEvent], None] | None = None
-
-    @property
-    def found(self) -> tuple[str, ...]:
-        return tuple(placed.worker for placed in self.taken_over)
 
     def start(self, worker: str) -> None:
         task = asyncio.create_task(self._serve(worker))
@@ -43,6 +49,8 @@ class LocalPlacement:
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
         self._on_event = on_event
+        await self.can_connect.wait()
+        on_event(PlacementConnected(tuple(placed.worker for placed in self.taken_over), SECRET))
         for placed in self.taken_over:
             on_event(placed)
         await asyncio.Event().wait()

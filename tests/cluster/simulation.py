@@ -25,7 +25,7 @@ from reactor_runtime.cluster.messages import (
     Waiting,
     WorkerStatus,
 )
-from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
+from reactor_runtime.cluster.placement.placement import PlacementConnected, PlacementEvent, WorkerGone, WorkerPlaced
 from reactor_runtime.cluster.tickets import IssuedTicket, TicketGate, TicketIssuer, TicketRefused
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.client import Client, Role
@@ -303,7 +303,7 @@ class Simulation:
             scaling=self._scaling,
             front=FrontIdentity(id, "here", 1, 0.0),
             build=self.build,
-            tickets=RecordingIssuer(id, self._on_assigned, self.clock),
+            make_tickets=lambda _: RecordingIssuer(id, self._on_assigned, self.clock),
             make_link=self._link,
         )
         self._running = asyncio.create_task(self.fleet.run())
@@ -370,6 +370,7 @@ class Simulation:
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
         self._on_event = on_event
+        on_event(PlacementConnected(self.found, SECRET))
         for worker in list(self.workers.values()):
             self._report_place(worker)
         await asyncio.Event().wait()

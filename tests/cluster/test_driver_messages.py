@@ -43,7 +43,7 @@ def test_a_message_to_the_driver_is_one_line_and_read_as_written(message: ToDriv
     "message",
     [
         DriverConnected(("w-1", "w-2"), "secret"),
-        DriverFailed("no Ray\nhere", "start it"),
+        DriverFailed("no Ray\nhere", "start it", is_final=True),
         WorkerPending("w-1", "no GPU"),
         WorkerPlaced("w-1", "https://gpu-1.example.org", "http://10.0.0.2:9000", "gpu-1", "-----BEGIN\n"),
         WorkerGone("w-1", "killed"),

@@ -21,7 +21,8 @@ from reactor_runtime.errors import LoadError
 from reactor_runtime.server.options import Access, TurnLimits
 from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.wire.protocol import SUBPROTOCOL
-from tests.cluster.front import MODEL, SECRET, Front, running_front
+from tests.cluster.front import MODEL, Front, running_front
+from tests.cluster.local_placement import SECRET
 from tests.server.client import WireClient, client, controlling
 from tests.server.running import write_project
 from tests.server.security.test_certificate import make_certificate

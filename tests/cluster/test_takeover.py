@@ -14,15 +14,16 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from reactor_runtime import manifest
 from reactor_runtime.cluster.job import WorkerJob
-from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerPlaced
+from reactor_runtime.cluster.placement.placement import PlacementConnected, PlacementEvent, WorkerPlaced
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.errors import UsageError
 from reactor_runtime.server.options import ServeOptions, TurnLimits
-from tests.cluster.front import MODEL, SECRET, Front, running_front
-from tests.cluster.local_placement import LocalPlacement
+from tests.cluster.front import MODEL, Front, running_front
+from tests.cluster.local_placement import SECRET, LocalPlacement
 from tests.cluster.test_front import refusal, resumed
 from tests.server.client import client, controlling
 from tests.server.running import ROOT, write_project
@@ -45,8 +46,9 @@ async def running_worker(project: Path, **of_server: Any) -> AsyncIterator[Local
     running = asyncio.create_task(placement.run(placed.put_nowait))
     await asyncio.sleep(0)
     placement.start("w-1")
-    assert isinstance(await asyncio.wait_for(placed.get(), TIMEOUT_S), WorkerPlaced)
     try:
+        assert isinstance(await asyncio.wait_for(placed.get(), TIMEOUT_S), PlacementConnected)
+        assert isinstance(await asyncio.wait_for(placed.get(), TIMEOUT_S), WorkerPlaced)
         yield placement
     finally:
         await placement.aclose()
@@ -130,6 +132,41 @@ async def test_a_client_resumes_at_its_worker_while_the_front_is_dead(project: P
             await controller.closed()
         async with client(url, resume=secret) as back:
             await resumed(back)
+
+
+async def test_a_front_listens_before_it_is_connected_and_then_finds_a_session_to_resume(project: Path) -> None:
+    limits = TurnLimits(resume_grace_s=TIMEOUT_S)
+    async with running_worker(project, limits=limits) as placement:
+        (worker,) = placement.placed
+        async with client(socket_of(worker), ticket=ticket_for(worker)) as controller:
+            secret = (await controller.data("reactor.welcome"))["resume"]
+            assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+            controller.socket.transport.abort()
+            await controller.closed()
+        async with running_front(project, taken_over=[worker], connects=False, limits=limits) as front:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+                ready = await http.get("/ready")
+                assert (ready.status_code, ready.text) == (503, "loading: connecting to the cluster\n")
+                health = (await http.get("/health")).json()
+                assert (health["status"], health["detail"]) == ("loading", "connecting to the cluster")
+                assert (await http.get("/")).status_code == 200
+            loading = front.fleet.statistics().loading
+            assert loading is not None
+            assert loading.detail == "connecting to the cluster"
+            async with client(front.url) as waiting:
+                data = await waiting.data("reactor.session", phase="loading")
+                assert (data["model"], data["detail"]) == ("my-model", "connecting to the cluster")
+            # In the queue, the client would lose its session, which the front does not know yet.
+            with pytest.raises(InvalidStatus) as refused:
+                async with client(front.url, resume=secret):
+                    pass
+            assert refused.value.response.status_code == 503
+            front.placement.can_connect.set()
+            await front.until_ready()
+            async with client(front.url, resume=secret) as back:
+                await resumed(back)
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+                assert "detail" not in (await http.get("/health")).json()
 
 
 async def test_a_front_with_another_build_finishes_the_session_of_a_worker_and_serves_others_with_its_own(

@@ -93,9 +93,9 @@ class RunningServer:
         """Wait until something has been printed."""
         self.until(lambda: re.search(pattern, self.log, re.MULTILINE) is not None, f"{pattern!r} in the log")
 
-    def until(self, condition: Any, what: str) -> None:
+    def until(self, condition: Any, what: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait for something the server tells nobody; fails when the server ends instead."""
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, f"no {what}:\n{self.log}"
             assert self.process.poll() is None or condition(), f"ended without {what}:\n{self.log}"

@@ -10,6 +10,7 @@ import heapq
 import logging
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from starlette.routing import BaseRoute
 
@@ -28,6 +29,7 @@ from reactor_runtime.cluster.front.worker_uploads import worker_uploads_route
 from reactor_runtime.cluster.messages import Drain, FrontIdentity, Stop
 from reactor_runtime.cluster.placement.placement import (
     Placement,
+    PlacementConnected,
     PlacementEvent,
     PlacementLost,
     PlacementRestored,
@@ -37,13 +39,27 @@ from reactor_runtime.cluster.placement.placement import (
 )
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.delivery.client import Client
-from reactor_runtime.server.options import Operator, ServerReady, ServerStatistics
+from reactor_runtime.server.options import LoadingProgress, Operator, ServerReady, ServerStatistics
 from reactor_runtime.server.sessions.admission import Admission, Loss
 from reactor_runtime.server.sessions.slot import SlotSettings
 
 logger = logging.getLogger(__name__)
 
 PLAN_S = 0.2
+CONNECTING = "connecting to the cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class _Contact:
+    """Hold what a front knows since its first contact with the scheduler."""
+
+    tickets: TicketIssuer
+    takeover: Takeover
+
+
+def _known(contact: _Contact | None) -> _Contact:
+    assert contact is not None, "there are workers and plans only after the contact with the scheduler"
+    return contact
 
 
 class WorkerFleet:
@@ -60,7 +76,7 @@ class WorkerFleet:
         scaling: Scaling,
         front: FrontIdentity,
         build: str,
-        tickets: TicketIssuer,
+        make_tickets: Callable[[str], TicketIssuer],
         relays_all: bool = False,
         make_link: Callable[..., ControlLink] = WorkerLink,
     ) -> None:
@@ -72,6 +88,7 @@ class WorkerFleet:
             claim_loss=self._claim_loss,
             on_change=self._changed.ring,
             most_slots=scaling.most,
+            unknown_slots=lambda: "" if self._contact and self._contact.takeover.is_complete else CONNECTING,
         )
         self.inbound = WaitingRouter(self.admission)
         self._settings = settings
@@ -80,8 +97,10 @@ class WorkerFleet:
         self._scaling = scaling
         self._front = front
         self._build = build
-        self._takeover = Takeover(placement.found)
-        self._tickets = tickets
+        self._make_tickets = make_tickets
+        # None until there is contact with the scheduler.
+        self._contact: _Contact | None = None
+        self._began = settings.clock.now()
         self._relays_all = relays_all
         self._make_link = make_link
         self._workers: dict[str, RemoteWorker] = {}
@@ -94,7 +113,7 @@ class WorkerFleet:
         self._is_closing = False
 
     def routes(self) -> list[BaseRoute]:
-        metrics = worker_metrics_routes(self._workers, self._tickets.secret)
+        metrics = worker_metrics_routes(self._workers)
         return [*metrics, worker_uploads_route(self._workers)]
 
     def statistics(self) -> ServerStatistics:
@@ -103,8 +122,9 @@ class WorkerFleet:
         statuses = [slot.status for slot in slots if slot.status is not None]
         rates = [status.fps for status in statuses if status.fps is not None]
         memory = [status.memory_bytes for status in statuses if status.memory_bytes is not None]
+        waited_s = self._settings.clock.now() - self._began
         return ServerStatistics(
-            loading=None,
+            loading=LoadingProgress(waited_s, CONNECTING) if self._contact is None else None,
             fps=sum(rates) / len(rates) if rates else None,
             step_ms=None,
             late_ms=max((status.late_ms for status in statuses if status.late_ms is not None), default=None),
@@ -120,11 +140,11 @@ class WorkerFleet:
 
     async def run(self) -> None:
         clock = self._settings.clock
-        for id in self._placement.found:
-            self._add(id).slot.engine.mark_unavailable("no contact with the worker yet")
         placing = asyncio.create_task(self._placement.run(self._handle_event))
         placing.add_done_callback(lambda _: self._changed.ring())
         try:
+            while self._contact is None and not placing.done():
+                await self._changed.wait(None)
             while not placing.done():
                 check_at = self._apply_plan()
                 # A plan looks at each worker, and workers report all the time.
@@ -151,7 +171,7 @@ class WorkerFleet:
     async def stop(self) -> None:
         """Stop all workers, and remove what was placed; leave workers that another front has."""
         self._is_closing = True
-        if self._takeover.other is not None:
+        if self._contact is not None and self._contact.takeover.other is not None:
             for worker in self._workers.values():
                 worker.leave()
             self._placement.kill()
@@ -172,10 +192,12 @@ class WorkerFleet:
 
         Raises LoadError if none can start, and UsageError if there is another front.
         """
-        self._takeover.raise_failure(self._tickets.cluster)
+        contact = _known(self._contact)
+        takeover = contact.takeover
+        takeover.raise_failure(contact.tickets.cluster)
         now = self._settings.clock.now()
         check_at = self._give_up_silent(now)
-        if self._stopping or not self._takeover.is_complete:
+        if self._stopping or not takeover.is_complete:
             return check_at
         self._stop_outdated()
         if all(worker.slot.session is None for worker in self._workers.values()):
@@ -222,12 +244,13 @@ class WorkerFleet:
         return min((worker.lost_at for worker in self._workers.values() if worker.lost_at is not None), default=None)
 
     def _add(self, id: str, *, is_requested: bool = False) -> RemoteWorker:
+        contact = _known(self._contact)
         number = heapq.heappop(self._unused_numbers) if self._unused_numbers else len(self._workers) + 1
         worker = self._workers[id] = RemoteWorker(
             id,
             number,
-            access=WorkerAccess(id, self._tickets, relays_all=self._relays_all),
-            secret=self._tickets.secret,
+            access=WorkerAccess(id, contact.tickets, relays_all=self._relays_all),
+            secret=contact.tickets.secret,
             front=self._front,
             build=self._build,
             settings=self._settings,
@@ -235,7 +258,7 @@ class WorkerFleet:
             on_session_lost=self._session_lost,
             on_viewers_lost=self.admission.assignment.reassign,
             on_change=self._changed.ring,
-            takeover=self._takeover,
+            takeover=contact.takeover,
             make_link=self._make_link,
             is_requested=is_requested,
         )
@@ -245,7 +268,7 @@ class WorkerFleet:
     def _remove(self, id: str, reason: str) -> None:
         worker = self._workers.pop(id, None)
         self._loaded.discard(id)
-        self._takeover.record_contact(id)
+        _known(self._contact).takeover.record_contact(id)
         if worker is None:
             return
         heapq.heappush(self._unused_numbers, worker.slot.number)
@@ -259,8 +282,12 @@ class WorkerFleet:
 
     def _handle_event(self, event: PlacementEvent) -> None:
         match event:
+            case PlacementConnected():
+                self._contact = _Contact(self._make_tickets(event.secret), Takeover(event.workers))
+                for id in event.workers:
+                    self._add(id).slot.engine.mark_unavailable("no contact with the worker yet")
             case WorkerPending():
-                self._takeover.record_contact(event.worker)
+                _known(self._contact).takeover.record_contact(event.worker)
                 if (worker := self._workers.get(event.worker)) is not None:
                     worker.slot.engine.mark_unavailable(event.reason)
             case WorkerPlaced():
@@ -302,7 +329,7 @@ class WorkerFleet:
 
     def _claim_loss(self, client: Client, secret: str) -> Loss | None:
         """Return how the client with this secret has lost its session, once; None if it has not, as far as is known."""
-        ticket = self._tickets.read_return(secret)
+        ticket = "" if self._contact is None else self._contact.tickets.read_return(secret)
         if not ticket:
             return None
         losses = (worker.slot.claim_loss(ticket, client) for worker in self._workers.values())

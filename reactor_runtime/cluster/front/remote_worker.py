@@ -66,6 +66,7 @@ class RemoteWorker:
         is_requested: bool = False,
     ) -> None:
         self.id = id
+        self.secret = secret
         self.silent_since: float | None = None
         self.no_contact = ""
         self.is_outdated = False
@@ -82,7 +83,6 @@ class RemoteWorker:
             on_viewers_lost=on_viewers_lost,
         )
         self._access = access
-        self._secret = secret
         self._front = front
         self._build = build
         self._now = settings.clock.now
@@ -137,7 +137,7 @@ class RemoteWorker:
         self.slot.engine.mark_unavailable("the worker starts")
         self._link = self._make_link(
             placed.address,
-            self._secret,
+            self.secret,
             front=self._front,
             on_status=self._status_received,
             on_contract=self._contract_received,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import ssl
 from dataclasses import asdict, replace
 from functools import partial
@@ -15,8 +14,8 @@ from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.job import WorkerJob
 from reactor_runtime.cluster.messages import FrontIdentity
 from reactor_runtime.cluster.options import ClusterOptions
-from reactor_runtime.cluster.placement.driver_messages import DriverConnected, DriverJob, RemoveWorkers
-from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone
+from reactor_runtime.cluster.placement.driver_messages import DriverJob, RemoveWorkers
+from reactor_runtime.cluster.placement.placement import WorkerEvent, WorkerGone
 from reactor_runtime.cluster.placement.ray_placement import REMOVE_S, DriverProcess, RayPlacement
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.net.listening import is_loopback
@@ -24,6 +23,8 @@ from reactor_runtime.server.options import ANY_SERVER, Operator, ServeOptions
 from reactor_runtime.server.run import Service, serve
 from reactor_runtime.server.sessions.slot import SlotSettings
 
+# A start that fails on a busy machine often succeeds the second time.
+LOCAL_STARTS = 2
 LOOPBACK = "127.0.0.1"
 ANY_ADDRESS = "0.0.0.0"
 
@@ -31,19 +32,24 @@ ANY_ADDRESS = "0.0.0.0"
 def serve_front(options: ServeOptions, cluster: ClusterOptions, operator: Operator) -> None:
     """Serve a project with workers on Ray until a signal, as `serve` does with engines; use on the main thread.
 
-    Raises UsageError if Ray can't be used, and what `serve` raises.
+    Listens first, and connects to Ray meanwhile. Raises UsageError if Ray can't be used, and what `serve` raises.
     """
-    driver = _make_driver(options, cluster)
+    options = replace(options, access=replace(options.access, connects_to=ANY_SERVER))
+    job = common_job(options, cluster)
+    placement = RayPlacement(
+        make_driver=partial(_make_driver, options, cluster),
+        make_job=lambda worker, secret: replace(job, worker=worker, secret=secret).to_json(),
+        # A cluster may be unreachable for a while; a Ray of this machine that does not start has a reason.
+        attempts=0 if cluster.address else LOCAL_STARTS,
+    )
     try:
-        connected = driver.connect()
-        options = replace(options, access=replace(options.access, connects_to=ANY_SERVER))
         serve(
             options,
             operator,
-            lambda options, operator, tls: _service(options, cluster, operator, tls, driver, connected),
+            lambda options, operator, tls: _service(options, cluster, operator, tls, placement, job.build),
         )
     finally:
-        driver.kill()
+        placement.kill()
 
 
 def remove_workers(name: str, address: str) -> tuple[int, int]:
@@ -65,7 +71,7 @@ async def _ended(driver: DriverProcess) -> set[str]:
     """Return the workers that a driver reports as gone until it ends."""
     ended = set[str]()
 
-    def add(event: PlacementEvent) -> None:
+    def add(event: WorkerEvent) -> None:
         if isinstance(event, WorkerGone):
             ended.add(event.worker)
 
@@ -75,7 +81,7 @@ async def _ended(driver: DriverProcess) -> set[str]:
     return ended
 
 
-def _make_driver(options: ServeOptions, cluster: ClusterOptions, secret: str = "") -> DriverProcess:
+def _make_driver(options: ServeOptions, cluster: ClusterOptions, secret: str) -> DriverProcess:
     job = DriverJob(
         address=cluster.address,
         cluster=cluster.name,
@@ -131,26 +137,18 @@ def _service(
     cluster: ClusterOptions,
     operator: Operator,
     tls: ssl.SSLContext | None,
-    driver: DriverProcess,
-    connected: DriverConnected,
+    placement: RayPlacement,
+    build: str,
 ) -> Service[WorkerSlot]:
-    # The workers of an earlier front accept only tickets signed with their secret.
-    secret = connected.secret or secrets.token_hex(32)
     front = FrontIdentity.of_this_process()
-    job = common_job(options, cluster)
     fleet = WorkerFleet(
         SlotSettings.of(options),
         operator,
-        placement=RayPlacement(
-            driver,
-            connected,
-            make_driver=partial(_make_driver, options, cluster, secret),
-            make_job=lambda worker: replace(job, worker=worker, secret=secret).to_json(),
-        ),
+        placement=placement,
         scaling=cluster.scaling,
         front=front,
-        build=job.build,
-        tickets=TicketIssuer(secret, cluster.name, front.id),
+        build=build,
+        make_tickets=lambda secret: TicketIssuer(secret, cluster.name, front.id),
         relays_all=relays_all_clients(options, cluster),
     )
     return Service(fleet, operator, tls)

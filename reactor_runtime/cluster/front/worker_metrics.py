@@ -15,7 +15,7 @@ from reactor_runtime.server.security.middleware import NO_STORE
 STALLED_S = 5.0
 
 
-def worker_metrics_routes(workers: Mapping[str, RemoteWorker], secret: str) -> list[BaseRoute]:
+def worker_metrics_routes(workers: Mapping[str, RemoteWorker]) -> list[BaseRoute]:
     """Return the routes of the targets, in the format of Prometheus' HTTP service discovery, and of their metrics."""
 
     async def targets(request: Request) -> Response:
@@ -40,7 +40,7 @@ def worker_metrics_routes(workers: Mapping[str, RemoteWorker], secret: str) -> l
         if worker is None or not worker.is_placed:
             return PlainTextResponse("there is no such worker\n", status_code=404, headers=NO_STORE)
         accept = request.headers.get("accept", "*/*").encode("latin-1")
-        headers = [(b"Authorization", f"Bearer {secret}".encode()), (b"Accept", accept)]
+        headers = [(b"Authorization", f"Bearer {worker.secret}".encode()), (b"Accept", accept)]
         try:
             url = f"{worker.address}/metrics"
             return await request_worker("GET", url, headers=headers, tls=worker.tls, stalled_s=STALLED_S)

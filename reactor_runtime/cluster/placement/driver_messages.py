@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from reactor_runtime.cluster.codec import MessageCodec
 from reactor_runtime.cluster.placement.placement import (
-    PlacementEvent,
     PlacementLost,
     PlacementRestored,
+    WorkerEvent,
     WorkerGone,
     WorkerPending,
     WorkerPlaced,
@@ -22,7 +22,8 @@ from reactor_runtime.cluster.placement.placement import (
 class DriverJob:
     """Name the Ray to connect to, and the resources of each worker.
 
-    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers. The directory
+    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers; it keeps its
+    files in `files`, which are removed after its end. The directory
     `project` is copied to the nodes unless it is "", and the `requirements`, lines of a requirements file of pip, are
     installed there. If `secret` is "" but needed, the driver reads it from workers that run, and fails if none answers.
     """
@@ -34,6 +35,7 @@ class DriverJob:
     gpus: float = 0.0
     cpus: float = 0.0
     most: int = 0
+    files: str = ""
     secret: str = ""
     needs_secret: bool = True
 
@@ -81,14 +83,15 @@ class DriverConnected:
 
 @dataclass(frozen=True, slots=True)
 class DriverFailed:
-    """Report that the driver can't use Ray, and ends."""
+    """Report that the driver can't use Ray, and ends; another one may, unless it `is_final`."""
 
     error: str
     hint: str
+    is_final: bool
 
 
 ToDriver: TypeAlias = DriverJob | StartWorker | StopWorker | RemoveWorkers
-FromDriver: TypeAlias = DriverConnected | DriverFailed | PlacementEvent
+FromDriver: TypeAlias = DriverConnected | DriverFailed | WorkerEvent
 
 TO_DRIVER = MessageCodec[ToDriver](
     {"job": DriverJob, "start": StartWorker, "stop": StopWorker, "remove": RemoveWorkers}

@@ -39,6 +39,14 @@ class WorkerGone:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacementConnected:
+    """Report the first contact with the scheduler, the workers that ran before, and the `secret` of their cluster."""
+
+    workers: tuple[str, ...]
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementLost:
     """Report that the scheduler can't be reached; workers continue."""
 
@@ -52,15 +60,12 @@ class PlacementRestored:
     workers: tuple[str, ...]
 
 
-PlacementEvent: TypeAlias = WorkerPending | WorkerPlaced | WorkerGone | PlacementLost | PlacementRestored
+WorkerEvent: TypeAlias = WorkerPending | WorkerPlaced | WorkerGone | PlacementLost | PlacementRestored
+PlacementEvent: TypeAlias = PlacementConnected | WorkerEvent
 
 
 class Placement(Protocol):
     """Start and stop workers on the machines of a cluster; use on the front's loop."""
-
-    @property
-    def found(self) -> tuple[str, ...]:
-        """Return the workers that ran before this front started; `run` reports them too."""
 
     def start(self, worker: str) -> None:
         """Request a place for a new worker, and start it there."""
@@ -69,9 +74,9 @@ class Placement(Protocol):
         """End a worker at once; `WorkerGone` follows."""
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
-        """Report events until cancelled or closed, and reconnect to the scheduler after a loss.
+        """Report events until cancelled or closed: first the contact with the scheduler, however long that takes.
 
-        Raises UsageError if the scheduler can't be used at all.
+        Reconnects after a loss. Raises UsageError if the scheduler can't be used at all.
         """
 
     async def aclose(self) -> None:

@@ -54,6 +54,11 @@ PROBE_S = 5.0
 EXCLUDED = [".git", ".venv", "venv", "node_modules", "__pycache__", "*.mcap"]
 TOKEN_FILE = "~/.ray/auth_token"
 TOKEN_HINT = "if the cluster requires a token, copy its ~/.ray/auth_token to this machine, or set RAY_AUTH_TOKEN"
+# Ray's own limits: an agent of it has 15 s to start, and all of it 30 s.
+NOT_STARTED_HINT = (
+    "Ray gives up after 15 to 30 s, which a busy machine may need: try again when it is idle, or serve without Ray, "
+    "with `reactor run --sessions N`"
+)
 NOT_ON_NODES = "No module named 'reactor_runtime'"
 # Packages such as PyTorch have gigabytes.
 INSTALL_S = 1800
@@ -292,8 +297,8 @@ def _why_not_installed(lines: list[str]) -> str:
     return f"Ray can't install what the worker needs on {node}: {reason}" if node else reason
 
 
-def _connect(job: DriverJob) -> Path | None:
-    """Connect to Ray, or start it; return the directory of one that was started. Raises any exception of Ray."""
+def _connect(job: DriverJob) -> None:
+    """Connect to Ray, or start it. Raises any exception of Ray."""
     import ray
 
     common: dict[str, Any] = {"namespace": job.namespace, "logging_level": "error", "log_to_driver": True}
@@ -301,12 +306,11 @@ def _connect(job: DriverJob) -> Path | None:
     if job.address:
         _probe(job.address)
         ray.init(address=job.address, **common)
-        return None
+        return
     cpus = max(os.cpu_count() or 1, round(job.cpus * job.most + 0.5))
     # Ray counts the GPUs of this machine; without any, it is given as many as the workers need.
     gpus = None if os.path.isdir("/proc/driver/nvidia/gpus") else round(job.gpus * job.most + 0.5)
-    started = ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, **common)
-    return Path(started.address_info["session_dir"])
+    ray.init(address="local", num_cpus=cpus, num_gpus=gpus, include_dashboard=False, _temp_dir=job.files, **common)
 
 
 def _runtime_environment(job: DriverJob) -> dict[str, Any]:
@@ -327,6 +331,7 @@ def _no_answer(job: DriverJob, count: int) -> DriverFailed:
         f"{workers} of the cluster {job.cluster} {'does' if count == 1 else 'do'} not answer in Ray at {job.address}",
         "if another front runs, start this one with workers of its own: `--cluster NAME`; else try again, or end them "
         f"with their sessions: `{job.removal}`",
+        is_final=False,
     )
 
 
@@ -344,10 +349,10 @@ def _probe(address: str) -> None:
 
 
 def why_not_connected(job: DriverJob, error: BaseException) -> DriverFailed:
-    """Return the failure to connect, with a hint."""
-    text = _cause(error)
+    """Return the failure to connect, with a hint; it is final if the cluster has answered."""
+    text, is_final = _cause(error), True
     if isinstance(error, ImportError):
-        return DriverFailed(f"Ray can't be imported: {error}", "pip install 'reactor-live[ray]'")
+        return DriverFailed(f"Ray can't be imported: {error}", "pip install 'reactor-live[ray]'", is_final)
     if type(error).__name__ == "AuthenticationError" or ABOUT_TOKEN.search(str(error)):
         hint = TOKEN_HINT
     elif text.startswith(OTHER_VERSION):
@@ -355,11 +360,11 @@ def why_not_connected(job: DriverJob, error: BaseException) -> DriverFailed:
     elif "size" in text and "exceeds" in text.lower():
         hint = "--project-on-nodes uses a copy of the project that is on the nodes already"
     elif job.address:
-        hint = f"`ray status --address {job.address}` shows whether it runs; {TOKEN_HINT}"
+        hint, is_final = f"`ray status --address {job.address}` shows whether it runs; {TOKEN_HINT}", False
     else:
-        hint = "`ray stop --force` ends what an earlier Ray has left on this machine"
+        hint, is_final = NOT_STARTED_HINT, False
     where = f"Ray at {job.address} can't be used" if job.address else "Ray can't be started on this machine"
-    return DriverFailed(f"{where}: {text}", hint)
+    return DriverFailed(f"{where}: {text}", hint, is_final)
 
 
 def _sender(output: FileIO) -> Callable[[FromDriver], None]:
@@ -404,7 +409,7 @@ def main() -> int:
         # Without this, Ray does not send the token that `ray start --head` has made.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
-        directory = _connect(job)
+        _connect(job)
     except Exception as error:  # noqa: BLE001  (Ray may raise any exception)
         send(why_not_connected(job, error))
         return 2
@@ -412,19 +417,10 @@ def main() -> int:
 
     asyncio.run(_serve(job, send))
     ray.shutdown()
-    if directory is not None:
-        _remove_files(directory)
+    if job.files:
+        # The front removes them too, unless it was killed.
+        shutil.rmtree(job.files, ignore_errors=True)
     return 0
-
-
-def _remove_files(directory: Path) -> None:
-    """Remove the logs and the sockets that Ray keeps of each run, and its link to those of the last one."""
-    shutil.rmtree(directory, ignore_errors=True)
-    latest = directory.parent / "session_latest"
-    # It may be the link of a Ray that was started later, or of another user.
-    if not latest.exists():
-        with contextlib.suppress(OSError):
-            latest.unlink()
 
 
 def _read_line(file: int) -> bytes:

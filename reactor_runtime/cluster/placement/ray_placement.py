@@ -6,12 +6,20 @@ import asyncio
 import contextlib
 import functools
 import io
+import itertools
 import logging
+import os
 import queue
+import secrets
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
 
 from reactor_runtime.cluster.placement.driver_log import DriverLog
 from reactor_runtime.cluster.placement.driver_messages import (
@@ -27,9 +35,11 @@ from reactor_runtime.cluster.placement.driver_messages import (
     ToDriver,
 )
 from reactor_runtime.cluster.placement.placement import (
+    PlacementConnected,
     PlacementEvent,
     PlacementLost,
     PlacementRestored,
+    WorkerEvent,
 )
 from reactor_runtime.errors import UsageError
 
@@ -42,13 +52,21 @@ LOG_S = 0.5
 LINE_BYTES = 1 << 20
 
 
+class RayUnavailable(UsageError):
+    """Report that Ray can't be used now, but may be used later."""
+
+
 class DriverProcess:
     """Run the Ray driver, in a session of its own: Ctrl-C reaches neither it nor the Ray that it starts.
 
-    Use `connect` in any thread, and the rest on the front's loop.
+    Use `connect` in any thread, and the rest on the front's loop. The files of a Ray that it starts are in a directory
+    of their own, which is removed when the driver has ended, however it has.
     """
 
     def __init__(self, job: DriverJob, *, as_json: bool = False) -> None:
+        # Ray's sockets have long paths below it, which other directories for temporary files may not leave room for.
+        root = os.environ.get("RAY_TMPDIR") or "/tmp"
+        self._files = "" if job.address else tempfile.mkdtemp(prefix="reactor-ray-", dir=root)
         self._process = subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "reactor_runtime.cluster.placement.ray_driver"],
             stdin=subprocess.PIPE,
@@ -62,12 +80,12 @@ class DriverProcess:
         self._log = DriverLog(io.BufferedReader(self._process.stderr), as_json=as_json)
         self._unwritten = queue.SimpleQueue[bytes]()
         threading.Thread(target=self._write, name="reactor-driver-orders", daemon=True).start()
-        self.send(job)
+        self.send(replace(job, files=self._files))
 
     def connect(self) -> DriverConnected:
-        """Wait until the driver is connected to Ray. Raises UsageError with the reason if it can't be."""
+        """Wait until the driver is connected to Ray. Raises UsageError, or RayUnavailable if another may be later."""
         assert self._process.stdout is not None
-        deadline = threading.Timer(CONNECT_S, self._process.kill)
+        deadline = threading.Timer(CONNECT_S, self._kill_processes)
         deadline.daemon = True
         deadline.start()
         try:
@@ -79,8 +97,8 @@ class DriverProcess:
         self.kill()
         self._process.stdout.close()
         if isinstance(answer, DriverFailed):
-            raise UsageError(answer.error, hint=answer.hint)
-        raise UsageError(
+            raise (UsageError if answer.is_final else RayUnavailable)(answer.error, hint=answer.hint)
+        raise RayUnavailable(
             f"the driver of Ray has ended, or was not connected in {CONNECT_S:.0f} s",
             hint="the log has what it printed",
         )
@@ -89,7 +107,7 @@ class DriverProcess:
         """Send a message; it is lost if the driver has ended."""
         self._unwritten.put(f"{TO_DRIVER.encode(message)}\n".encode())
 
-    async def follow(self, on_event: Callable[[PlacementEvent], None]) -> str:
+    async def follow(self, on_event: Callable[[WorkerEvent], None]) -> str:
         """Report events until the driver has ended; return how it has."""
         lines = asyncio.StreamReader(limit=LINE_BYTES)
         protocol = functools.partial(asyncio.StreamReaderProtocol, lines)
@@ -117,10 +135,18 @@ class DriverProcess:
             self.kill()
 
     def kill(self) -> None:
-        self._process.kill()
+        """Kill the driver, and the Ray that it has started; may be called twice."""
+        self._kill_processes()
         self._process.wait()
         self.close_input()
         self._log.join(LOG_S)
+        if self._files:
+            shutil.rmtree(self._files, ignore_errors=True)
+
+    def _kill_processes(self) -> None:
+        """Kill the driver with all that it has started: Ray's own processes would write files for a while."""
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def _write(self) -> None:
         """Write what is sent, on a thread: the driver may not read for a while."""
@@ -130,77 +156,114 @@ class DriverProcess:
                 orders.write(line)
 
 
-class RayPlacement:
-    """Place workers as actors of Ray, with jobs made by `make_job`; use on the front's loop.
+class ClusterDriver(Protocol):
+    """What a placement needs of a driver; tests have one without Ray."""
 
-    Start new drivers until one connects when `driver` ends. Drop orders to start workers until then; keep orders to
-    stop them.
+    def connect(self) -> DriverConnected: ...
+
+    def send(self, message: ToDriver) -> None: ...
+
+    async def follow(self, on_event: Callable[[WorkerEvent], None]) -> str: ...
+
+    def wait(self, timeout_s: float) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+class RayPlacement:
+    """Place workers as actors of Ray; use on the front's loop.
+
+    `make_driver` and `make_job` get the secret of the cluster, "" until it is known; a job is that of a worker. Start
+    drivers until one connects, at the beginning and after each end of one, but at most `attempts` at the beginning if
+    that is not 0, with a pause of `retry_s`. Drop orders to start workers until then; keep orders to stop them.
     """
 
     def __init__(
         self,
-        driver: DriverProcess,
-        connected: DriverConnected,
         *,
-        make_driver: Callable[[], DriverProcess],
-        make_job: Callable[[str], str],
+        make_driver: Callable[[str], ClusterDriver],
+        make_job: Callable[[str, str], str],
+        attempts: int,
+        retry_s: float = RETRY_S,
     ) -> None:
-        self.found = connected.workers
-        self._driver = driver
+        self._driver: ClusterDriver | None = None
         self._make_driver = make_driver
         self._make_job = make_job
-        self._connected = True
+        self._attempts = attempts
+        self._retry_s = retry_s
+        self._secret = ""
+        self._connected = False
         self._unsent: list[StopWorker] = []
         self._closed = False
 
     def start(self, worker: str) -> None:
-        if self._connected:
-            self._driver.send(StartWorker(worker, self._make_job(worker)))
+        if self._connected and self._driver is not None:
+            self._driver.send(StartWorker(worker, self._make_job(worker, self._secret)))
 
     def stop(self, worker: str) -> None:
-        if self._connected:
+        if self._connected and self._driver is not None:
             self._driver.send(StopWorker(worker))
         else:
             self._unsent.append(StopWorker(worker))
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
-        while True:
-            reason = await self._driver.follow(on_event)
+        while (connected := await self._connect()) is not None:
+            driver, found = connected
+            self._connected = True
+            if self._secret:
+                for order in self._unsent:
+                    driver.send(order)
+                self._unsent.clear()
+                on_event(PlacementRestored(found.workers))
+            else:
+                # The workers of an earlier front accept only tickets signed with their secret.
+                self._secret = found.secret or secrets.token_hex(32)
+                on_event(PlacementConnected(found.workers, self._secret))
+            reason = await driver.follow(on_event)
             if self._closed:
                 return
             self._connected = False
             on_event(PlacementLost(reason))
-            workers = await self._reconnect()
-            if workers is None:
-                return
-            self._connected = True
-            for order in self._unsent:
-                self._driver.send(order)
-            self._unsent.clear()
-            on_event(PlacementRestored(workers))
+            await asyncio.sleep(self._retry_s)
 
     async def aclose(self) -> None:
         self._closed = True
-        self._driver.send(RemoveWorkers())
-        await asyncio.to_thread(self._driver.wait, REMOVE_S)
+        if self._driver is not None and self._secret:
+            self._driver.send(RemoveWorkers())
+            await asyncio.to_thread(self._driver.wait, REMOVE_S)
+        self.kill()
 
     def kill(self) -> None:
         self._closed = True
-        self._driver.kill()
+        if self._driver is not None:
+            self._driver.kill()
 
-    async def _reconnect(self) -> tuple[str, ...] | None:
-        """Return the workers that the new driver has found; None if this was closed in the meantime."""
-        while True:
-            await asyncio.sleep(RETRY_S)
+    async def _connect(self) -> tuple[ClusterDriver, DriverConnected] | None:
+        """Return a driver that is connected, with its answer; None if this was closed in the meantime.
+
+        Raises UsageError at the beginning, if none can be.
+        """
+        reason = ""
+        for attempt in itertools.count(1):
             if self._closed:
-                return None
-            self._driver = self._make_driver()
+                break
+            driver = self._driver = self._make_driver(self._secret)
             try:
-                connected = await asyncio.to_thread(self._driver.connect)
+                return driver, await asyncio.to_thread(driver.connect)
             except UsageError as error:
-                logger.debug("Ray can't be reached again yet: %s", error.message)
-            else:
-                return connected.workers
+                if not self._may_retry(error, attempt):
+                    raise
+                # The same reason comes every few seconds, and after a loss of contact its reason is in the log.
+                if error.message != reason and not self._secret and not self._closed:
+                    logger.warning("no contact with Ray, trying again: %s; %s", error.message, error.hint)
+                reason = error.message
+            await asyncio.sleep(self._retry_s)
+        return None
+
+    def _may_retry(self, error: UsageError, attempt: int) -> bool:
+        if self._closed or self._secret:
+            return True
+        return isinstance(error, RayUnavailable) and attempt != self._attempts
 
 
 def _decode(line: bytes) -> FromDriver | None:

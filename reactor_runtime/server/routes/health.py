@@ -36,8 +36,9 @@ def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]
         return PlainTextResponse("ok\n", headers=NO_STORE)
 
     async def ready(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
-        reason = why_not_ready(admission)
-        return PlainTextResponse(f"{reason or 'ready'}\n", status_code=503 if reason else 200, headers=NO_STORE)
+        reason, unknown = why_not_ready(admission), admission.slots.unknown()
+        text = f"{reason}: {unknown}" if reason and unknown else reason or "ready"
+        return PlainTextResponse(f"{text}\n", status_code=503 if reason else 200, headers=NO_STORE)
 
     async def schema(request: Request) -> Response:
         contract = admission.slots.contract
@@ -86,10 +87,11 @@ def slot_status(slot: Slot) -> str:
 
 
 def _details(admission: Admission[S], uptime_s: float) -> dict[str, object]:
-    default = admission.slots.default
+    default, unknown = admission.slots.default, admission.slots.unknown()
     session = None if default is None else default.session
     return {
         "model": admission.settings.name_of(admission.slots.contract),
+        **({"detail": unknown} if unknown else {}),
         "session": None if session is None else session.id,
         "viewers": len(admission.assignment.viewers),
         "waiting": len(admission.wait_queue.waiting),

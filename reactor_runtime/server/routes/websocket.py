@@ -117,10 +117,12 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         subprotocol = choose_subprotocol(websocket.scope["subprotocols"])
         role = _role(websocket.query_params.get("role", Role.CONTROLLER.value))
     except WireError as error:
-        if "websocket.http.response" in websocket.scope.get("extensions", {}):
-            await websocket.send_denial_response(PlainTextResponse(f"{error.message}\n", status_code=400))
-        else:
-            await websocket.close()
+        await _deny(websocket, 400, error.message)
+        return
+    slots, resume = services.admission.slots, websocket.query_params.get("resume", "")
+    if resume and slots.resumed_by(resume) is None and (unknown := slots.unknown()):
+        # Its session may be one that is not known yet: it would lose that by waiting for another.
+        await _deny(websocket, 503, unknown)
         return
     await websocket.accept(subprotocol)
     address = websocket.client.host if websocket.client is not None else "unknown"
@@ -150,6 +152,14 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     protocol.serve(receiver)
     duties = _disconnected(websocket), _send(websocket, protocol, client, services)
     await serve_client(client, services, *duties, is_lost=lambda: _is_lost(client, protocol.left_for_good))
+
+
+async def _deny(websocket: WebSocket, status_code: int, message: str) -> None:
+    """Refuse a handshake, with a reason where the server can send one."""
+    if "websocket.http.response" in websocket.scope.get("extensions", {}):
+        await websocket.send_denial_response(PlainTextResponse(f"{message}\n", status_code=status_code))
+    else:
+        await websocket.close()
 
 
 async def _serve_elsewhere(

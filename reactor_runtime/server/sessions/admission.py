@@ -45,10 +45,11 @@ class Admission(Generic[S]):
         claim_loss: Callable[[Client, str], Loss | None] = lambda *_: None,
         on_change: Callable[[], None] = lambda: None,
         most_slots: int = 0,
+        unknown_slots: Callable[[], str] = lambda: "",
     ) -> None:
         self.settings = settings
         self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting)
-        self.slots: SlotPool[S] = SlotPool(most_slots)
+        self.slots: SlotPool[S] = SlotPool(most_slots, unknown=unknown_slots, model=settings.name_of(None))
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
         self._positions = QueuePositions(self.wait_queue, settings.clock)

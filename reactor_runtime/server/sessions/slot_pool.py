@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic
 
 from reactor_runtime.server.delivery.client import Client
@@ -17,10 +17,13 @@ class SlotPool(Generic[S]):
 
     With thousands of slots a search among all takes milliseconds, so those that may be free, and the slot of each
     client, are kept; both are checked again when they are used. Up to `most` slots are added when controllers wait.
+    `unknown` returns why not all slots are known yet; "" if they are.
     """
 
-    def __init__(self, most: int = 0) -> None:
+    def __init__(self, most: int = 0, *, unknown: Callable[[], str] = lambda: "", model: str = "") -> None:
         self._most = most
+        self.unknown = unknown
+        self._model = model
         self.last_used: S | None = None
         self._slots: dict[int, S] = {}
         # The failures and the number of each slot that may be free: the best is first.
@@ -150,7 +153,8 @@ class SlotPool(Generic[S]):
             return None
         loading = [slot for slot in self if slot.engine.phase is EnginePhase.LOADING and slot.session is None]
         if not loading:
-            return None
+            unknown = self.unknown()
+            return {"phase": "loading", "model": self._model, "detail": unknown} if unknown else None
         slot = max(loading, key=lambda slot: slot.engine.loading_s)
         engine = slot.engine
         return {
