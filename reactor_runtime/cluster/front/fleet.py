@@ -275,6 +275,7 @@ class WorkerFleet:
         if worker.slot in self.admission.slots:
             self.admission.slots.remove(worker.slot)
             if not self._stopping:
+                self._settings.metrics.workers_lost += 1
                 node = f" node={worker.node}" if worker.node else ""
                 logger.warning("worker gone worker=%s%s: %s", id, node, reason)
         self._starts.forget(id)

@@ -44,6 +44,8 @@ class _Reported(Collector):
         yield GaugeMetricFamily("reactor_viewers", "Connected viewers", report.viewers)
         yield _counts("reactor_sessions", "Sessions that have ended, by reason", "reason", metrics.sessions.counts)
         yield _counts("reactor_errors", "Errors sent to clients", "code", metrics.errors.counts)
+        about = "Workers of a front that ended or were given up"
+        yield CounterMetricFamily("reactor_workers_lost", about, metrics.workers_lost)
         about = "Refused requests and handshakes, by status"
         yield _counts("reactor_refusals", about, "status", metrics.refusals.counts)
         about = "Kinds of resources that grew in three sessions of an engine in a row"

@@ -114,8 +114,10 @@ class Metrics:
     def __init__(self, trace: Trace | None = None) -> None:
         self.trace = trace
         self.sessions = LabelledCounter(
-            "left", "finished", "turn_over", "idle", "model_error", "model_died", "server_stopping"
+            "left", "finished", "turn_over", "idle", "model_error", "model_died", "server_stopping", "lost"
         )
+        # Of a front: those that ended, or were given up, though it has not stopped them.
+        self.workers_lost = 0
         self.frames = FrameCounters()
         self.skipped = LabelledCounter("socket", "window", "rate", "viewers")
         self.dropped = LabelledCounter("discarded", "flushed", "failed", "engine_lost")
