@@ -12,6 +12,7 @@ from websockets.http11 import Request, Response
 
 from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.media_header import MediaHeader, attach
 from reactor_runtime.wire.messages import View
@@ -126,6 +127,49 @@ async def test_a_newer_frame_replaces_an_older_one_of_its_track_in_its_place() -
             relay.pass_on(message, is_text=False)
         expected = [picture(2), frame(3, "a"), frame(2, "b"), b"RIFF", b"RIFF"]
         assert [await asyncio.wait_for(arrived.get(), TIMEOUT_S) for _ in expected] == expected
+
+
+UNKNOWN = {
+    "a piece of a video stream": b"\0\0\0\x18ftypiso5" + bytes(100),
+    "another piece": b"\0\0\0\x20uuidREACTOR\0" + bytes(100),
+    "an image without a header": picture(1),
+    "sound without a header": b"RIFF\x24\0\0\0WAVE" + bytes(100),
+    "half a header": attach(MediaHeader("a", 1, 0, 0), picture(1))[:20],
+    "nothing": b"",
+}
+
+
+async def test_what_the_front_does_not_know_is_passed_on_in_order_and_never_replaced() -> None:
+    files = [file for file in UNKNOWN.values() for _ in range(3)]
+    frames = [attach(MediaHeader("a", seq, 0, 0), picture(seq)) for seq in (1, 2)]
+    arrived: asyncio.Queue[str | bytes] = asyncio.Queue()
+
+    async def handle(connection: ServerConnection) -> None:
+        for file in (*files, *frames):
+            await connection.send(file)
+        await connection.send("{}")
+        async for message in connection:
+            arrived.put_nowait(message)
+
+    client = new_client()
+    async with worker(handle) as url:
+        queued = asyncio.Event()
+        client.outbox.notify_queued(queued.set)
+        relay = Relay(client, url, lambda _: None)
+        for file in UNKNOWN.values():
+            relay.pass_on(file, is_text=False)
+        received: list[str | bytes] = []
+        while "{}" not in received:
+            await asyncio.wait_for(queued.wait(), TIMEOUT_S)
+            queued.clear()
+            if client.outbox.counters.offered < len(frames):
+                continue
+            while (item := client.outbox.take_next()[0]) is not None:
+                received.append(item.data if isinstance(item, MediaFile) else item)
+        assert received == [*files, frames[-1], "{}"]
+        sent = [await asyncio.wait_for(arrived.get(), TIMEOUT_S) for _ in UNKNOWN]
+        # An image without a header is a frame of the first track of a model.
+        assert sent == list(UNKNOWN.values())
 
 
 async def test_a_client_whose_relay_fails_is_closed(caplog: pytest.LogCaptureFixture) -> None:

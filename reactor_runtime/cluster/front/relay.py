@@ -177,30 +177,34 @@ class Relay:
             self._socket.send(message)
 
     def _receive(self, message: str | bytes) -> None:
-        client = self._client
-        if isinstance(message, str):
-            client.send_text(message)
-            return
-        try:
-            if media_kind(message) == "video":
-                self._receive_frame(message)
-            else:
-                self._receive_sound(message)
-        except WireError as error:
-            logger.warning("a worker sent a file that can't be relayed: %s", error, extra=client.ids)
+        """Queue a message of the worker: of frames the newest, and everything that is not known here in order.
 
-    def _receive_frame(self, data: bytes) -> None:
-        header = read_jpeg_header(data)
-        if header is not None:
-            files = {DEFAULT: {TOP: MediaFile("video", header, data)}}
-            self._client.outbox.offer_frame(EncodedFrame(header, files, UNKNOWN_INTERVAL_S))
+        A worker may send other files than this front knows, and a piece of a video stream is useless without those
+        before it.
+        """
+        outbox = self._client.outbox
+        media = None if isinstance(message, str) else _read_media(message)
+        if isinstance(media, EncodedFrame):
+            outbox.offer_frame(media)
+        elif isinstance(media, EncodedSound):
+            outbox.queue_sound(media)
+        else:
+            self._client.send_encoded(message)
 
-    def _receive_sound(self, data: bytes) -> None:
-        header, file = detach(data)
-        if header is not None:
-            sound = wav.read_header(file)
-            seconds = len(file) / (sound.channels * BYTES_PER_SAMPLE * sound.sample_rate)
-            self._client.outbox.queue_sound(EncodedSound(header, data, seconds))
+
+def _read_media(data: bytes) -> EncodedFrame | EncodedSound | None:
+    """Return the frame or the sound of a worker; None for any other message."""
+    kind = media_kind(data)
+    try:
+        if kind == "video" and (header := read_jpeg_header(data)) is not None:
+            return EncodedFrame(header, {DEFAULT: {TOP: MediaFile(kind, header, data)}}, UNKNOWN_INTERVAL_S)
+        header, file = detach(data) if kind == "audio" else (None, b"")
+        if header is None:
+            return None
+        sound = wav.read_header(file)
+        return EncodedSound(header, data, len(file) / (sound.channels * BYTES_PER_SAMPLE * sound.sample_rate))
+    except WireError:
+        return None
 
 
 def _memory_bytes(message: str | bytes) -> int:

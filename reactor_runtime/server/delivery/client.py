@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from reactor_runtime.clock import Clock
-from reactor_runtime.server.delivery.outbox import Outbox
+from reactor_runtime.server.delivery.outbox import Item, Outbox
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import ENCODINGS
 from reactor_runtime.server.encoding.ladder import Ladder
@@ -117,11 +117,11 @@ class Client:
         if self._takes_messages:
             if self._catch_up is not None:
                 self._catch_up(self)
-            self.send_text(encode_text(kind, data, message_id))
+            self.send_encoded(encode_text(kind, data, message_id))
 
-    def send_text(self, text: str) -> None:
-        """Queue an encoded text message; give up a client that leaves 1,000 messages or 4 MiB unread."""
-        if self._takes_messages and self.closing is None and not self.outbox.queue_message(text):
+    def send_encoded(self, message: str | bytes) -> None:
+        """Queue an encoded message, which is never replaced; give up a client that leaves 1,000 or 4 MiB unread."""
+        if self._takes_messages and self.closing is None and not self.outbox.queue_message(message):
             self.close(CloseCode.FULL, "not reading: 1000 messages or 4 MiB wait")
             self.given_up.set()
 
@@ -149,7 +149,7 @@ class Client:
             self.closing = Closing(code, _shortened(reason))
             self.outbox.finish()
 
-    def on_item_sent(self, item: str | MediaFile, send_s: float) -> None:
+    def on_item_sent(self, item: Item, send_s: float) -> None:
         """Count an item that the socket took, and the seconds until the socket was ready for the next one."""
         self.send_times.append(send_s)
         self.metrics.sent(item, send_s)

@@ -154,7 +154,7 @@ def _pass_on(member: Client, item: Item | _Replaced | None) -> None:
             member.outbox.queue_sound(item)
         case Broadcast():
             if member not in item.but:
-                member.send_text(item.text)
+                member.send_encoded(item.text)
         case _Replaced():
             member.outbox.skip_frame(item.track, VIEWERS)
         case None:

@@ -6,6 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.track_sender import TrackSender
@@ -15,6 +16,8 @@ from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.messages import View
 
+# What a client is sent: a text, a file that can't be replaced, or a frame or sound.
+Item: TypeAlias = str | bytes | MediaFile
 MOST_MESSAGES = 1000
 MOST_MESSAGE_BYTES = 4 << 20
 MOST_SOUND_S = 1.0
@@ -106,7 +109,7 @@ class Outbox:
         self._on_queued: Callable[[], object] = _nothing
         self._clock = clock
         self._orders = itertools.count(1)
-        self._messages: deque[tuple[int, str, int]] = deque()
+        self._messages: deque[tuple[int, str | bytes, int]] = deque()
         self._message_bytes = 0
         self._newest: dict[str, tuple[int, EncodedFrame]] = {}
 
@@ -114,16 +117,19 @@ class Outbox:
         """Call `on_queued`, on the loop's thread, whenever there may be something new to take; None ends that."""
         self._on_queued = on_queued or _nothing
 
-    def queue_message(self, text: str) -> bool:
-        """Queue a text message; return False, and do not queue it, when the queue is full.
+    def queue_message(self, message: str | bytes) -> bool:
+        """Queue a message; return False, and do not queue it, when the queue is full.
 
         An empty queue takes a message of any size: a welcome may be large.
         """
-        size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+        if isinstance(message, bytes) or message.isascii():
+            size = len(message)
+        else:
+            size = len(message.encode(errors="replace"))
         if (self._messages and self._message_bytes + size > MOST_MESSAGE_BYTES) or len(self._messages) >= MOST_MESSAGES:
             return False
         self._message_bytes += size
-        self._messages.append((next(self._orders), text, size))
+        self._messages.append((next(self._orders), message, size))
         self._on_queued()
         return True
 
@@ -202,7 +208,7 @@ class Outbox:
         for track_sender in self.track_senders.values():
             track_sender.begin_session()
 
-    def take_next(self) -> tuple[str | MediaFile | None, float | None]:
+    def take_next(self) -> tuple[Item | None, float | None]:
         """Remove and return the oldest item that may be sent; if there is none, return None and when to retry."""
         now = self._clock.now()
         track, retry_at = self._sendable_track(now)
@@ -215,9 +221,9 @@ class Outbox:
         if track is not None and oldest == frame_order:
             return self._take_frame(track, now), None
         if message_order == oldest:
-            _, text, size = self._messages.popleft()
+            _, message, size = self._messages.popleft()
             self._message_bytes -= size
-            return text, None
+            return message, None
         return self.sounds.take_sound(), None
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:

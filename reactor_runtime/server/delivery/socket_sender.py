@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from reactor_runtime.clock import Alarm, Clock
-from reactor_runtime.server.delivery.outbox import Outbox
+from reactor_runtime.server.delivery.outbox import Item, Outbox
 from reactor_runtime.server.encoding.encoded import MediaFile
 
 
@@ -29,7 +29,7 @@ class SocketSender:
     """
 
     def __init__(
-        self, outbox: Outbox, socket: Socket, clock: Clock, on_item_sent: Callable[[str | MediaFile, float], object]
+        self, outbox: Outbox, socket: Socket, clock: Clock, on_item_sent: Callable[[Item, float], object]
     ) -> None:
         self._outbox = outbox
         self._socket = socket
@@ -37,7 +37,7 @@ class SocketSender:
         self._on_item_sent = on_item_sent
         self._alarm = Alarm(clock)
         self._retry_at: float | None = None
-        self._posted: tuple[str | MediaFile, float] | None = None
+        self._posted: tuple[Item, float] | None = None
 
     async def run(self) -> None:
         """Send until the outbox is finished and its last message is sent."""
@@ -68,5 +68,5 @@ class SocketSender:
             if item is None:
                 return self._outbox.finished
             self._posted = item, self._clock.now()
-            self._socket.post(item if isinstance(item, str) else item.data)
+            self._socket.post(item.data if isinstance(item, MediaFile) else item)
         return False

@@ -89,7 +89,7 @@ class FrameCounters:
 class TrafficCounters:
     """Count bytes and messages to and from clients, without the headers of WebSocket and TCP."""
 
-    sent_bytes: LabelledCounter = field(default_factory=lambda: LabelledCounter("video", "audio", "text"))
+    sent_bytes: LabelledCounter = field(default_factory=lambda: LabelledCounter("video", "audio", "text", "other"))
     received_bytes: LabelledCounter = field(default_factory=lambda: LabelledCounter("media", "text"))
     sent_messages: int = 0
     received_messages: LabelledCounter = field(
@@ -176,12 +176,15 @@ class Metrics:
         """Free what is kept of a session, which is over."""
         self._seen.pop(session, None)
 
-    def sent(self, item: str | MediaFile, send_s: float) -> None:
+    def sent(self, item: str | bytes | MediaFile, send_s: float) -> None:
         """Count an item that a socket took, and observe the seconds until the socket was ready again."""
         traffic = self.traffic
         if isinstance(item, str):
             traffic.sent_messages += 1
             traffic.sent_bytes.add("text", _size(item))
+            return
+        if isinstance(item, bytes):
+            traffic.sent_bytes.add("other", len(item))
             return
         traffic.sent_bytes.add(item.kind, len(item.data))
         self.send_s.observe(send_s)

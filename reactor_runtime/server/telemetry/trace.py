@@ -71,9 +71,9 @@ class Trace:
         """Record a bundle that is not shown."""
         self._record(lambda names: dropped(names, bundle, at, reason))
 
-    def sent(self, client: str, item: str | MediaFile, posted_at: float, send_s: float) -> None:
+    def sent(self, client: str, item: str | bytes | MediaFile, posted_at: float, send_s: float) -> None:
         """Record an item that a client's socket took, and the seconds until the socket was ready again."""
-        header, size = (None, len(item)) if isinstance(item, str) else (item.header, len(item.data))
+        header, size = (item.header, len(item.data)) if isinstance(item, MediaFile) else (None, len(item))
         self._record(lambda names: sent(names, client, header, size, posted_at, send_s))
 
     def spans(self, traced: TraceSpans, engine: str = "") -> None:

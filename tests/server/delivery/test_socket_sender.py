@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from reactor_runtime.server.delivery.outbox import Outbox
+from reactor_runtime.server.delivery.outbox import Item, Outbox
 from reactor_runtime.server.delivery.socket_sender import SocketSender
-from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile
+from reactor_runtime.server.encoding.encoded import EncodedFrame
 from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock, frame_of, settle
 
@@ -41,7 +41,7 @@ class RunningSender:
         self.clock = FakeClock()
         self.outbox = Outbox(self.clock)
         self.socket = OneItemSocket()
-        self.sent: list[tuple[str | MediaFile, float]] = []
+        self.sent: list[tuple[Item, float]] = []
         sender = SocketSender(
             self.outbox, self.socket, self.clock, lambda item, send_s: self.sent.append((item, send_s))
         )

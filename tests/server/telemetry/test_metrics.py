@@ -125,9 +125,9 @@ def test_an_input_of_a_session_that_is_over_is_not_counted() -> None:
 def test_sent_bytes_are_counted_by_kind() -> None:
     metrics = Metrics()
     header = MediaHeader("main", 0, 0, 0)
-    for item in ("häuser", MediaFile("video", header, bytes(10)), MediaFile("audio", header, bytes(4))):
+    for item in ("häuser", MediaFile("video", header, bytes(10)), MediaFile("audio", header, bytes(4)), b"?"):
         metrics.sent(item, 0.001)
-    assert metrics.traffic.sent_bytes.counts == {"video": 10, "audio": 4, "text": 7}
+    assert metrics.traffic.sent_bytes.counts == {"video": 10, "audio": 4, "text": 7, "other": 1}
     assert metrics.traffic.sent_messages == 1
     assert metrics.send_s.buckets()[-1] == ("+Inf", 2)
 
