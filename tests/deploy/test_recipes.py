@@ -72,9 +72,28 @@ CUSTOM_RESOURCES = {
             )
         ),
     ),
+    "gateway.networking.k8s.io/v1 Gateway": _exactly(
+        gatewayClassName=STRING,
+        listeners=_list_of(
+            name=STRING,
+            port=INTEGER,
+            protocol={"const": "HTTPS"},
+            hostname=STRING,
+            tls=_exactly(certificateRefs=_list_of(name=STRING)),
+        ),
+    ),
+    "gateway.networking.k8s.io/v1 HTTPRoute": _exactly(
+        parentRefs=_list_of(name=STRING),
+        hostnames={"type": "array", "items": STRING},
+        rules=_list_of(backendRefs=_list_of(name=STRING, port=INTEGER), timeouts=_exactly(request=STRING)),
+    ),
     "ray.io/v1 RayCluster": _exactly(
         rayVersion=STRING,
         authOptions=_exactly(mode={"enum": ["token", "disabled"]}),
+        gcsFaultToleranceOptions=_exactly(
+            redisAddress=STRING,
+            redisPassword=_exactly(valueFrom=_exactly(secretKeyRef=_exactly(name=STRING, key=STRING))),
+        ),
         enableInTreeAutoscaling=BOOLEAN,
         autoscalerOptions=_exactly(idleTimeoutSeconds=INTEGER),
         headGroupSpec=_exactly(rayStartParams=STRINGS, template=POD),
@@ -213,7 +232,7 @@ def programs(directory: Path, reactor: str, **others: str) -> str:
 
 
 def test_a_pod_of_kuberay_ends_after_the_sessions_of_its_workers(tmp_path: Path) -> None:
-    cluster = next(yaml.safe_load_all(read("kuberay/my-model.yaml")))
+    (cluster,) = [each for each in yaml.safe_load_all(read("kuberay/my-model.yaml")) if each["kind"] == "RayCluster"]
     pod = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]
     front = shlex.split(STARTS["kuberay"][-1])
     drain_timeout_s = int(front[front.index("--drain-timeout") + 1])
@@ -227,6 +246,27 @@ def test_a_pod_of_kuberay_ends_after_the_sessions_of_its_workers(tmp_path: Path)
         ["sleep", "1"],
         ["sleep", "1"],
     ]
+
+
+def test_nodes_wait_long_for_a_head_whose_state_is_kept_and_which_is_apart_from_the_front() -> None:
+    name = "RAY_gcs_rpc_server_reconnect_timeout_s"
+    resources = list(yaml.safe_load_all(read("kuberay/my-model.yaml")))
+    (cluster,) = [each["spec"] for each in resources if each["kind"] == "RayCluster"]
+    (front,) = [each["spec"] for each in resources if each["kind"] == "Deployment"]
+    addresses = [f"{each['metadata']['name']}:6379" for each in resources if each["kind"] == "Service"]
+    assert cluster["gcsFaultToleranceOptions"]["redisAddress"] in addresses
+    for template in (cluster["workerGroupSpecs"][0]["template"], front["template"]):
+        assert {"name": name, "value": "86400"} in template["spec"]["containers"][0]["env"]
+
+    services = yaml.safe_load(read("compose/compose.yaml"))["services"]
+    assert "--head" in services["head"]["command"]
+    assert services["head"]["environment"]["RAY_REDIS_ADDRESS"] == "redis:6379"
+    for node in ("front", "worker-1", "worker-2"):
+        assert services[node]["environment"][name] == "86400"
+        assert "--address head:6379" in str(services[node]["command"])
+
+    script = read("slurm/reactor.sbatch")
+    assert script.index(f"export {name}=86400") < script.index("ray start --head")
 
 
 def test_a_job_of_slurm_starts_a_node_of_ray_on_each_machine(tmp_path: Path) -> None:

@@ -46,10 +46,12 @@ def test_a_configuration_starts_the_server_with_known_options(place: str, argume
 
 
 def test_the_parts_for_kubernetes_belong_together() -> None:
-    deployment, service, ingress = _kubernetes()
+    deployment, service, gateway, route = _kubernetes()
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert labels == deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"]
     ports = [port["containerPort"] for port in deployment["spec"]["template"]["spec"]["containers"][0]["ports"]]
     assert [port["targetPort"] for port in service["spec"]["ports"]] == ports
-    (rule,) = ingress["spec"]["rules"]
-    assert rule["http"]["paths"][0]["backend"]["service"]["name"] == service["metadata"]["name"]
+    assert route["spec"]["parentRefs"] == [{"name": gateway["metadata"]["name"]}]
+    assert route["spec"]["hostnames"] == [gateway["spec"]["listeners"][0]["hostname"]]
+    (backend,) = route["spec"]["rules"][0]["backendRefs"]
+    assert backend == {"name": service["metadata"]["name"], "port": service["spec"]["ports"][0]["port"]}
