@@ -10,12 +10,14 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
+from reactor_runtime.log_limits import LogLimits, described, message_of
 from reactor_runtime.streams import direct
 from reactor_runtime.verbosity import FORMATS, LEVELS
 
@@ -49,11 +51,12 @@ def configure(
     if format not in FORMATS:
         raise ValueError(f"unknown log format {format!r}: one of {', '.join(FORMATS)}")
     stream = direct(sys.stderr if stream is None else stream)
-    handler = _Handler(stream)
+    handler = LogHandler(stream, LogLimits())
     handler.setFormatter(_Json(ids, engine) if format == "json" else _Text(engine, colour=_has_colour(stream)))
     root = logging.getLogger()
-    for previous in [each for each in root.handlers if isinstance(each, _Handler)]:
+    for previous in [each for each in root.handlers if isinstance(each, LogHandler)]:
         root.removeHandler(previous)
+        previous.close()
     root.addHandler(handler)
     root.setLevel(level.upper())
     for name in _CHATTY:
@@ -63,7 +66,7 @@ def configure(
 def write_line(line: str) -> None:
     """Write a formatted line to the stream of the log."""
     for handler in logging.getLogger().handlers:
-        if isinstance(handler, _Handler):
+        if isinstance(handler, LogHandler):
             handler.write_line(line)
 
 
@@ -72,8 +75,48 @@ def _has_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-class _Handler(logging.StreamHandler[TextIO]):
-    """Mark our handler, so that a second `configure` replaces it and no other."""
+class LogHandler(logging.StreamHandler[TextIO]):
+    """Write the lines that `LogLimits` admits, and on a thread the counts of the others, once they are due.
+
+    The thread runs while there are counts: without it a count would wait for the next line, which may take hours.
+    """
+
+    def __init__(self, stream: TextIO, limits: LogLimits) -> None:
+        super().__init__(stream)
+        self._limits = limits
+        self.counting: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for admitted in self._limits.admit(record, time.monotonic()):
+            super().emit(admitted)
+        # After a fork only the object of the thread is left.
+        if self._limits.due_at is not None and (self.counting is None or not self.counting.is_alive()):
+            self.counting = threading.Thread(target=self._write_counts, name="reactor-log", daemon=True)
+            self.counting.start()
+
+    def close(self) -> None:
+        """Write all counts; the stream stays open."""
+        self._emit_counts(float("inf"))
+        super().close()
+
+    def _write_counts(self) -> None:
+        wait_s: float | None = 0.0
+        while wait_s is not None:
+            time.sleep(wait_s)
+            wait_s = self._emit_counts(time.monotonic())
+
+    def _emit_counts(self, now: float) -> float | None:
+        """Write the counts that are due; return in how many seconds the next is, None where the thread has to end."""
+        self.acquire()
+        try:
+            for count in self._limits.counts(now):
+                super().emit(count)
+            if self._limits.due_at is None:
+                self.counting = None
+                return None
+            return max(0.0, self._limits.due_at - now)
+        finally:
+            self.release()
 
     def write_line(self, line: str) -> None:
         self.acquire()
@@ -119,7 +162,7 @@ class _Json(logging.Formatter):
             .replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _message_of(record),
+            "message": message_of(record),
         }
         if trouble := _trouble(self, record):
             line["traceback"] = "\n".join(trouble)
@@ -139,32 +182,15 @@ def _trouble(formatter: logging.Formatter, record: logging.LogRecord) -> list[st
     return [*trouble, formatter.formatStack(record.stack_info)] if record.stack_info else trouble
 
 
-def _message_of(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    # A line whose arguments do not fit is still written.
-    except Exception as error:  # noqa: BLE001
-        text = record.msg if isinstance(record.msg, str) else _described(record.msg)
-        return f"{text} (can't be formatted: {type(error).__name__})"
-
-
 def _json(value: object) -> str:
     """Encode a value as ASCII JSON, or its text if JSON can't express it; never raises."""
     try:
         text = _encode(value)
     # The __str__ of an author's object may raise anything.
     except Exception:  # noqa: BLE001
-        text = json.dumps(_described(value), ensure_ascii=False)
+        text = json.dumps(described(value), ensure_ascii=False)
     if text.isascii():
         return text
     # Other programs can't read half a surrogate pair.
     text = text.encode("utf-8", "replace").decode()
     return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
-
-
-def _described(value: object) -> str:
-    try:
-        return repr(value)
-    # The __repr__ of an author's object may raise anything.
-    except Exception:  # noqa: BLE001
-        return f"<{type(value).__name__}>"

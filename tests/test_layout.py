@@ -20,6 +20,7 @@ SHARED = frozenset(
         "config",
         "clock",
         "logs",
+        "log_limits",
         "oom_kills",
         "output_file",
         "prints",

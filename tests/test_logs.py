@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime.logs import configure
+from reactor_runtime.log_limits import MOST_OF_ADDRESS, LogLimits
+from reactor_runtime.logs import LogHandler, configure
 
 
 class Terminal(io.StringIO):
@@ -242,7 +243,7 @@ def test_a_json_line_with_a_message_that_can_t_be_made_says_so(message: object, 
     configure("info", "json", stream=stream)
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream is stream:  # pytest's own would raise
-            handler.handle(logging.makeLogRecord({"msg": message, "args": arguments}))
+            handler.handle(logging.makeLogRecord({"name": "author", "msg": message, "args": arguments}))
     assert "can't be formatted" in json.loads(stream.getvalue())["message"]
 
 
@@ -255,3 +256,24 @@ def test_only_json_lines_have_the_ids_of_the_session(logger: logging.Logger) -> 
     one, two = (json.loads(line) for line in stream.getvalue().splitlines())
     assert (one["session"], one["5"]) == ("s-1", "five")
     assert "session" not in two
+
+
+def test_lines_that_were_left_out_are_counted_at_the_latest_when_the_log_ends(logger: logging.Logger) -> None:
+    stream, other = io.StringIO(), io.StringIO()
+    configure("info", stream=stream)
+    for _ in range(MOST_OF_ADDRESS + 2):
+        logger.info("client gone", extra={"address": "10.0.0.1"})
+    assert stream.getvalue().count("client gone") == MOST_OF_ADDRESS
+    configure("info", stream=other)
+    assert stream.getvalue().endswith("info  … 2 more in the last minute: lines about clients from=10.0.0.1\n")
+    assert other.getvalue() == ""
+
+
+def test_a_count_is_written_without_another_line() -> None:
+    stream = io.StringIO()
+    handler = LogHandler(stream, LogLimits(window_s=0.01))
+    while "more in the last minute" not in stream.getvalue():
+        handler.handle(logging.makeLogRecord({"name": "reactor_runtime", "msg": "gone", "address": "10.0.0.1"}))
+        if (counting := handler.counting) is not None:
+            counting.join()
+    assert handler.counting is None

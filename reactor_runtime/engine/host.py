@@ -126,7 +126,6 @@ class Host:
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
         # The exception and the place of the last failure of a session.
-        self._failure: tuple[type[BaseException], errors.Location | None] | None = None
         self._current: tuple[ModelSession, Dispatcher] | None = None
         if isinstance(model, AsyncModel):
             # Set from outside, because an author's __init__ may not call ours.
@@ -293,9 +292,11 @@ class Host:
             self._leaks.begin()
         with self._log.running(log, lambda: session.steps):
             raised = await self._run_session(session)
-        failure = None if raised is None else author.session_failure(raised, self._project)
-        if raised is not None and failure is not None:
-            self._log_failure(session.id, failure, raised)
+        failure = None
+        if raised is not None:
+            failure = author.session_failure(raised, self._project)
+            at = failure.where or "-"
+            logger.error("the session failed id=%s at=%s", session.id, at, exc_info=errors.from_author(raised))
         session.end_log("" if failure is None else failure.message)
         self._ids.clear()
         if self._trace is not None:
@@ -333,18 +334,6 @@ class Host:
         self.runtime.end_session()
         self.uploads.clear()
         return ended_by
-
-    def _log_failure(self, session: str, failure: errors.ReactorError, raised: BaseException) -> None:
-        """Log why a session failed; without the traceback if the last failure was of the same type at the same line.
-
-        The messages may differ: that for a float frame has its smallest value.
-        """
-        at = failure.where or "-"
-        if self._failure == (type(raised), failure.where):
-            logger.error("the session failed as the one before id=%s at=%s: %s", session, at, failure.message)
-        else:
-            logger.error("the session failed id=%s at=%s", session, at, exc_info=errors.from_author(raised))
-        self._failure = type(raised), failure.where
 
     def _is_dropped(self, raised: BaseException) -> bool:
         """Return whether the author's coroutine ended because its loop is closed."""

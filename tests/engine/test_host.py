@@ -58,23 +58,3 @@ async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
     assert sink.of(Ended)[-1] == Ended("s-2", None)
     host.receive_message(Shutdown())
     await serving
-
-
-async def test_sessions_that_fail_in_the_same_way_log_one_traceback(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    clock, model = FakeClock(), Raising()
-    host = Host(model, Contract.of(Raising), clock=clock, sink=CollectingSink(clock), project=tmp_path)
-    serving = asyncio.create_task(host.serve())
-    kinds: list[type[BaseException] | BaseException] = [ValueError("0.1"), ValueError("0.2"), KeyError, ValueError]
-    for number, kind in enumerate(kinds):
-        model.kind = kind
-        host.receive_message(StartSession(f"s-{number}", "c-1", 0.0))
-        await settle()
-        await clock.advance(1.0)
-        await settle()
-    host.receive_message(Shutdown())
-    await serving
-    failures = [record for record in caplog.records if record.getMessage().startswith("the session failed")]
-    assert [record.exc_info is not None for record in failures] == [True, False, True, True]
-    assert "the session failed as the one before id=s-1" in failures[1].getMessage()

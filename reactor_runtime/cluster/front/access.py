@@ -72,7 +72,13 @@ class WorkerAccess:
 
     def redirect(self, client: Client, ticket: IssuedTicket) -> None:
         """Send a client to the worker, and close its connection to the front."""
-        logger.info("client redirected id=%s worker=%s", client.id, self._worker, extra=client.ids)
+        logger.info(
+            "client redirected id=%s worker=%s from=%s",
+            client.id,
+            self._worker,
+            client.address,
+            extra=client.log_fields,
+        )
         returns = {"returning": ticket.returns} if client.role is Role.CONTROLLER else {}
         client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text, **returns})
         client.close(CloseCode.SESSION_OVER, CONTINUE)
@@ -92,6 +98,8 @@ class WorkerAccess:
 
     def relay(self, client: Client, ticket: IssuedTicket, on_end: Callable[[RelayEnd], None]) -> Relay:
         """Connect to the worker for a client."""
-        logger.info("client relayed id=%s worker=%s", client.id, self._worker, extra=client.ids)
+        logger.info(
+            "client relayed id=%s worker=%s from=%s", client.id, self._worker, client.address, extra=client.log_fields
+        )
         url = f"{self.address.replace('http', 'ws', 1)}/ws?ticket={ticket.text}"
         return Relay(client, url, on_end, tls=self.tls)

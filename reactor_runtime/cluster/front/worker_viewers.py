@@ -114,6 +114,12 @@ class WorkerViewers:
             # Only this worker is stopped: the client continues with another one.
             self._on_lost(is_reachable=False)
         elif client.role is Role.CONTROLLER:
-            logger.info("client waits without watching id=%s: %s", client.id, end.reason, extra=client.ids)
+            logger.info(
+                "client waits without watching id=%s from=%s: %s",
+                client.id,
+                client.address,
+                end.reason,
+                extra=client.log_fields,
+            )
         else:
             client.close(end.code, end.reason)

@@ -48,7 +48,9 @@ class WorkerGate:
                 raise TicketRefused("the session of the ticket is over")
         except TicketRefused as refused:
             if isinstance(refused, TicketExpired):
-                logger.warning("client refused: %s; %s", refused.message, CLOCKS)
+                address = request.client.host if request.client is not None else "unknown"
+                fields = {"address": address}
+                logger.warning("client refused from=%s: %s; %s", address, refused.message, CLOCKS, extra=fields)
             request.scope["state"]["refused"] = refused.message
             return False
         others = {name: value for name, value in query.items() if name == "watch"}

@@ -105,6 +105,11 @@ class Client:
         self.send_times: deque[float] = deque(maxlen=64)
         self._rates = _Rates(clock.now())
 
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """Return the extra fields of a log line that a client can cause at will: the log limits these by address."""
+        return {**self.ids, "address": self.address}
+
     def join_broadcast(self, catch_up: Callable[[Client], None]) -> None:
         """Call `catch_up` before each message to this client alone, so that earlier broadcasts are queued first."""
         self._catch_up = catch_up

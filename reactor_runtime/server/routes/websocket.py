@@ -204,7 +204,7 @@ async def serve_client(
                 logger.error("a client's socket failed id=%s", client.id, exc_info=result, extra=client.ids)
         services.clients.discard(client)
         client.gone.set()
-        logger.info("client gone id=%s", client.id, extra=client.ids)
+        logger.info("client gone id=%s from=%s", client.id, client.address, extra=client.log_fields)
 
 
 def _is_lost(client: Client, left_for_good: bool) -> bool:

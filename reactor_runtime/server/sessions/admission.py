@@ -95,7 +95,11 @@ class Admission(Generic[S]):
             client.close(CloseCode.FULL, refusal)
         else:
             logger.info(
-                "client attached id=%s role=%s from=%s", client.id, client.role, client.address, extra=client.ids
+                "client attached id=%s role=%s from=%s",
+                client.id,
+                client.role,
+                client.address,
+                extra=client.log_fields,
             )
             self._admit(client, session)
 
@@ -105,8 +109,8 @@ class Admission(Generic[S]):
         It gets the rest of its turn; one that has used its turn up waits after all others for another one. Close it
         instead if the server is stopping.
         """
-        reason, ids = loss.reason, client.ids
-        logger.info("client lost its session id=%s from=%s: %s", client.id, client.address, reason, extra=ids)
+        reason, fields = loss.reason, client.log_fields
+        logger.info("client lost its session id=%s from=%s: %s", client.id, client.address, reason, extra=fields)
         client.send_message("reactor.session", {"phase": "lost", "message": reason})
         if self.draining:
             _refuse_stopping(client)
@@ -182,7 +186,9 @@ class Admission(Generic[S]):
         waits = client in self.wait_queue.waiting
         if waits:
             position = self.wait_queue.waiting.index(client) + 1
-            logger.info("client waits id=%s position=%d", client.id, position, extra=client.ids)
+            logger.info(
+                "client waits id=%s position=%d from=%s", client.id, position, client.address, extra=client.log_fields
+            )
             self._positions.send_position(position)
         if client.role is Role.VIEWER or (client.watches and waits):
             self.assignment.assign(client, session)

@@ -134,7 +134,9 @@ class EngineSlot:
         session = self.session
         assert session is not None, "the client has shown the secret of a session"
         session.resume(client)
-        logger.info("session resumed id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.ids)
+        logger.info(
+            "session resumed id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.log_fields
+        )
         self.subscribe(client)
         self.subscribers.send_message("reactor.session", {"phase": "resumed", "session": session.id})
 
@@ -246,7 +248,13 @@ class EngineSlot:
             return
         self._started = True
         controller = session.controller
-        logger.info("session started id=%s client=%s", session.id, controller.id, extra=controller.ids)
+        logger.info(
+            "session started id=%s client=%s from=%s",
+            session.id,
+            controller.id,
+            controller.address,
+            extra=controller.log_fields,
+        )
         # The black frame at the end of the previous session may still be in the queue.
         self._playout.flush(before=sys.maxsize)
         self.subscribers.clear_frames()
@@ -275,7 +283,10 @@ class EngineSlot:
         self._end_session(session, "model_error", message)
 
     def _end_session(self, session: ServedSession, reason: str, message: str) -> None:
-        logger.info("session ended id=%s reason=%s", session.id, reason, extra=session.controller.ids)
+        controller = session.controller
+        logger.info(
+            "session ended id=%s reason=%s from=%s", session.id, reason, controller.address, extra=controller.log_fields
+        )
         self._settings.metrics.forget(session.id)
         self._settings.metrics.sessions.add(reason)
         self.last_end = SessionEnd(session.id, reason, is_broken=session.is_broken and reason == TurnEnd.LEFT)
