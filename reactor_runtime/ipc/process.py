@@ -26,15 +26,15 @@ class EngineProcess:
     """Start `python -m reactor_runtime.engine` with one end of a socket pair; keep `socket` and `memory_fd`.
 
     On Linux the child is a subreaper, which starts the engine and ends after all of its descendants (`ipc.subreaper`).
-    The engine inherits the environment, replaced by `variables`, stdin, the process group, and without `output_fd`
-    stdout and stderr, so that `breakpoint()` works in a model. Its threads of OpenMP sleep while they wait, unless the
-    environment has `OMP_WAIT_POLICY` or `GOMP_SPINCOUNT`.
+    The engine inherits the environment, replaced by `variables`, stdin, the process group, and stdout or stderr where
+    its descriptor in `output_fds` is None, so that `breakpoint()` works in a model. Its threads of OpenMP sleep while
+    they wait, unless the environment has `OMP_WAIT_POLICY` or `GOMP_SPINCOUNT`.
     Start it from the thread that ends last: the kernel ends the child when that thread ends.
     """
 
     def __init__(
         self,
-        output_fd: int | None = None,
+        output_fds: tuple[int | None, int | None] = (None, None),
         variables: Mapping[str, str] | None = None,
     ) -> None:
         with contextlib.ExitStack() as unless_started:
@@ -49,8 +49,8 @@ class EngineProcess:
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "reactor_runtime.engine", *arguments],
                     pass_fds=(theirs.fileno(), self.memory_fd),
-                    stdout=output_fd,
-                    stderr=output_fd,
+                    stdout=output_fds[0],
+                    stderr=output_fds[1],
                     env={**os.environ, **_openmp_waits(), **_own_path(), **(variables or {})},
                 )
             unless_started.pop_all()

@@ -57,7 +57,7 @@ def output(tmp_path: Path) -> Path:
 @pytest.fixture
 def engine(output: Path) -> Iterator[EngineProcess]:
     with output.open("wb") as file:
-        engine = EngineProcess(file.fileno())
+        engine = EngineProcess((file.fileno(), file.fileno()))
     engine.socket.setblocking(True)
     engine.socket.settimeout(TIMEOUT_S)
     yield engine

@@ -56,6 +56,8 @@ def unblocked() -> Iterator[BlockBuster]:
     with blockbuster_ctx("reactor_runtime.server") as blockbuster:
         for function in blockbuster.functions.values():
             function.can_block_in("reactor_runtime/ipc/process.py", "__init__")
+            # As log lines do.
+            function.can_block_in("reactor_runtime/server/workers/engine_output.py", "catch_up")
             function.can_block_in("reactor_runtime/server/routes/pages.py", "page_routes")
             function.can_block_in("reactor_runtime/server/routes/pages.py", "file_routes")
             function.can_block_in("reactor_runtime/server/routes/docs_page.py", "docs_route")

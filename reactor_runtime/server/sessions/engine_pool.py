@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from reactor_runtime.errors import ReactorError, UsageError
-from reactor_runtime.ipc.messages import Load, Reloaded
+from reactor_runtime.ipc.messages import Ended, Load, Message, Reloaded
 from reactor_runtime.ipc.process import EngineProcess
+from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.fanout import Fanout
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
@@ -28,7 +29,7 @@ from reactor_runtime.server.options import ReloadReport, ServeOptions
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
-from reactor_runtime.server.workers.log_relay import LogRelay
+from reactor_runtime.server.workers.engine_output import EngineOutput
 from reactor_runtime.server.workers.supervisor import LoadLock, Supervisor
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class _Engine:
     supervisor: Supervisor
     playout: Playout
     slot: EngineSlot
-    relay: LogRelay | None
+    output: EngineOutput
 
 
 class EnginePool:
@@ -120,8 +121,7 @@ class EnginePool:
     async def aclose(self) -> None:
         """Log what the engines printed last."""
         for engine in self._engines:
-            if engine.relay is not None:
-                await asyncio.to_thread(engine.relay.close)
+            await asyncio.to_thread(engine.output.close)
 
     def gpu_of(self, number: int) -> str:
         """Return the GPU for the engine of this number, in rotation; "" where no GPUs are assigned."""
@@ -131,15 +131,13 @@ class EnginePool:
     def _make_engine(self) -> _Engine:
         settings, number = self._admission.settings, len(self._admission.slots) + 1
         ids, gpu = settings.ids(number), self.gpu_of(number)
-        relay = LogRelay(lambda: _log_ids(slot)) if self._options.log_format == "json" else None
+        output = EngineOutput("json" if self._options.log_format == "json" else "text", lambda: _log_ids(slot))
         supervisor = Supervisor(
             _load_message(self._options, engine=ids.get("engine", "")),
             settings.clock,
             self._options,
             loading=self._loading,
-            start=partial(
-                EngineProcess, None if relay is None else relay.fd, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else None
-            ),
+            start=partial(EngineProcess, output.fds, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else None),
             ids=lambda: _log_ids(slot),
         )
         subscribers = Subscribers(Fanout(settings.clock, _call_soon), LatestFrames(self._encoder))
@@ -156,16 +154,30 @@ class EnginePool:
             on_reload=self._on_reload,
         )
         self._admission.slots.add(slot)
-        return _Engine(supervisor, playout, slot, relay)
+        return _Engine(supervisor, playout, slot, output)
 
     async def _run_engine(self, engine: _Engine) -> None:
-        slot = engine.slot
+        slot, catch_up = engine.slot, engine.output.catch_up
+
+        def on_ready(load_s: float) -> None:
+            catch_up()
+            slot.on_engine_ready(load_s)
+
+        def on_message(message: Message, ring: RingReader) -> None:
+            if isinstance(message, Ended):
+                catch_up()
+            slot.on_engine_message(message, ring)
+
+        def on_lost(how: str) -> None:
+            catch_up()
+            slot.on_engine_lost(how)
+
         try:
             await engine.supervisor.run(
                 EngineCallbacks(
-                    on_ready=slot.on_engine_ready,
-                    on_message=slot.on_engine_message,
-                    on_lost=slot.on_engine_lost,
+                    on_ready=on_ready,
+                    on_message=on_message,
+                    on_lost=on_lost,
                     on_contract=slot.on_engine_contract,
                     on_reload=slot.reload.on_engine_reload,
                     on_restart=slot.on_engine_restart,

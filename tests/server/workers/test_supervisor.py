@@ -53,7 +53,7 @@ async def test_an_engine_that_ends_for_lack_of_resources_is_started_again(
         SystemClock(),
         ServeOptions(manifest=project, config={}),
         loading=asyncio.Lock(),
-        start=partial(EngineProcess, None, {"PYTHONPATH": os.pathsep.join((str(customized), str(ROOT)))}),
+        start=partial(EngineProcess, (None, None), {"PYTHONPATH": os.pathsep.join((str(customized), str(ROOT)))}),
     )
     callbacks = EngineCallbacks(
         on_ready=ready.set_result, on_message=lambda _, __: None, on_lost=lambda how: pytest.fail(how)
