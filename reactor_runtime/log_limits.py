@@ -12,6 +12,8 @@ import os
 from collections.abc import Hashable
 from types import TracebackType
 
+from reactor_runtime.network import network_of
+
 WINDOW_S = 60.0
 # Lines in a window.
 MOST_OF_EXCEPTION = 6
@@ -58,7 +60,7 @@ class LogLimits:
             key = record.pathname, record.lineno
             admitted = self._places.take(key, MOST_OF_PLACE, record, message_of(record), now) is not None
         else:
-            admitted = self._admit_client(record, str(address), now)
+            admitted = self._admit_client(record, network_of(str(address)), now)
         return [*due, record] if admitted else due
 
     def _admit_client(self, record: logging.LogRecord, address: str, now: float) -> bool:

@@ -21,6 +21,7 @@ SHARED = frozenset(
         "clock",
         "logs",
         "log_limits",
+        "network",
         "oom_kills",
         "output_file",
         "prints",

@@ -128,6 +128,14 @@ def test_lines_about_the_clients_of_an_address_share_a_limit() -> None:
     assert count.getMessage() == "… 50 more in the last minute: lines about clients from=10.0.0.1"
 
 
+def test_an_ipv6_network_is_one_address() -> None:
+    log = Log()
+    for host in range(MOST_OF_ADDRESS + 1):
+        log.line("client attached", address=f"2001:db8::{host:x}")
+    (count,) = log.limits.counts(WINDOW_S)
+    assert count.getMessage().endswith("lines about clients from=2001:db8::/64")
+
+
 def test_many_addresses_have_a_limit_together_and_no_line_is_lost_without_a_count() -> None:
     log = Log()
     sent = 0

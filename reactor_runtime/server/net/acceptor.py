@@ -10,7 +10,8 @@ import ssl
 import struct
 from collections.abc import Callable
 
-from reactor_runtime.server.net.limits import ConnectionLimiter, ConnectionPace, LineLimit, network_of
+from reactor_runtime.network import network_of
+from reactor_runtime.server.net.limits import ConnectionLimiter, ConnectionPace, LineLimit
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 logger = logging.getLogger(__name__)

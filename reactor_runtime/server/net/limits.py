@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Container, Hashable
+
+from reactor_runtime.network import network_of
 
 MESSAGES_PER_S = 1000.0
 MESSAGES_AT_ONCE = 3000.0
@@ -18,8 +19,6 @@ PINGS_AT_ONCE = 500.0
 PIECES_PER_S = 2000.0
 PIECES_AT_ONCE = 20_000.0
 LULL_S = 1.0
-# Providers assign each customer a network of this size.
-IPV6_NETWORK_BITS = 64
 LINE_EACH_S = 60.0
 MOST_SOURCES = 1000
 
@@ -140,16 +139,3 @@ class LineLimit:
                 return 0
         self._sources[source] = now, 0
         return count + 1
-
-
-def network_of(address: str) -> str:
-    """Return the IPv4 address, also of one written as IPv6, or the IPv6 network."""
-    if ":" not in address:
-        return address
-    try:
-        parsed = ipaddress.IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, IPV6_NETWORK_BITS), strict=False))
