@@ -85,8 +85,9 @@ class AdmissionFixture:
         resume: str = "",
         session: str = "",
         returning: str = "",
+        address: str = "127.0.0.1",
     ) -> Client:
-        client = Client(role, "127.0.0.1", self.clock, watches=watches)
+        client = Client(role, address, self.clock, watches=watches)
         self.admission.attach(client, resume, session, returning=returning)
         return client
 

@@ -149,7 +149,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     def every_client_waits_watches_or_controls(self) -> None:
         admission, slot = self.services.admission, self.services.slot
         assert list(admission.wait_queue.waiting) == self.waiting
-        assert admission.assignment.viewers == set(self.viewers)
+        assert list(admission.assignment.viewers) == self.viewers
         assert self.controller is None or (slot.session is not None and slot.session.controller is self.controller)
         assert len(self.waiting) <= MOST
         assert not any(each.closing for each in admission.all_clients() if each in self.waiting or each in self.viewers)

@@ -143,7 +143,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
     @invariant()
     def a_client_that_watches_is_subscribed_to_one_session_as_long_as_there_is_one(self) -> None:
         admission = self.services.admission
-        assert admission.assignment.viewers == set(self.viewers)
+        assert list(admission.assignment.viewers) == self.viewers
         on = [slot for slot in self.services.slots if slot.has_started]
         for client in [*self.viewers, *(each for each in self.waiting if each.watches)]:
             seen = [slot for slot in self.services.slots if client in slot.subscribers]

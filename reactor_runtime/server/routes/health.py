@@ -58,11 +58,11 @@ def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]
 
 
 def why_not_ready(admission: Admission[S]) -> str:
-    """Return why a controller that connects now would be refused, in one word; "" if it would be served or wait."""
+    """Return why a controller of an address without others would be refused now; "" if it would be served or wait."""
     status = health_status(admission)
     if status not in SERVING:
         return status
-    return "" if admission.wait_queue.has_room(free=admission.slots.vacant_count) else "full"
+    return "" if admission.wait_queue.admits_another_address(free=admission.slots.vacant_count) else "full"
 
 
 def health_status(admission: Admission[S]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic
 
+from reactor_runtime.network import network_of
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.queue_positions import QueuePositions
 from reactor_runtime.server.sessions.slot import S, SlotCallbacks, SlotSettings
@@ -35,7 +36,7 @@ class Loss:
 
 
 class Admission(Generic[S]):
-    """Assign controllers to slots in the order of their arrival, and viewers to sessions; use on the server's loop."""
+    """Assign controllers to slots in the order of the wait queue, and viewers to sessions; use on the server's loop."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Admission(Generic[S]):
         unknown_slots: Callable[[], str] = lambda: "",
     ) -> None:
         self.settings = settings
-        self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting)
+        self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting, _address_of)
         self.slots: SlotPool[S] = SlotPool(most_slots, unknown=unknown_slots, model=settings.name_of(None))
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
@@ -123,8 +124,7 @@ class Admission(Generic[S]):
 
     def detach(self, client: Client, *, lost: bool = False) -> None:
         """Remove a client that has gone; a controller whose connection was `lost` may resume its session."""
-        self.assignment.viewers.discard(client)
-        self.assignment.unsubscribe(client)
+        self.assignment.leave(client)
         slot = self.slots.controlled_by(client)
         if slot is not None:
             slot.detach_controller(lost=lost)
@@ -150,7 +150,8 @@ class Admission(Generic[S]):
         A controller whose connection was lost may still resume its session.
         """
         self._stops_at = self.settings.clock.now() + timeout_s
-        while (waiting := self.wait_queue.next()) is not None:
+        for waiting in list(self.wait_queue.waiting):
+            self.wait_queue.leave(waiting)
             self.assignment.unsubscribe(waiting)
             _refuse_stopping(waiting)
         self._queue_changed()
@@ -169,15 +170,24 @@ class Admission(Generic[S]):
         self._close_clients({"phase": "failed"}, message, CloseCode.MODEL_FAILED)
 
     def _refusal(self, client: Client) -> str:
-        """Add a client to the viewers or the wait queue; return why not when these are full, else ""."""
-        viewers = self.assignment.viewers
+        """Add a client to the viewers or the wait queue; return why not when these are full, else "".
+
+        Where they are full, a client of an address that has more places than its share may be closed in its place.
+        """
         if client.role is Role.VIEWER:
             max_viewers = self.settings.options.max_viewers
-            if len(viewers) >= max_viewers:
-                return f"{max_viewers} viewers are watching already; try again later"
-            viewers.add(client)
-        elif not self.wait_queue.join(client, free=0 if self.wait_queue.has_room(free=0) else self.slots.vacant_count):
-            return f"{len(self.wait_queue.waiting)} are waiting already; try again later"
+            refused, full = self.assignment.join(client, max_viewers), f"{max_viewers} viewers are watching already"
+        else:
+            free = 0 if self.wait_queue.has_room(free=0) else self.slots.vacant_count
+            full = f"{len(self.wait_queue.waiting)} are waiting already"
+            refused = self.wait_queue.join(client, free=free)
+        if refused is client:
+            return f"{full}; try again later"
+        if refused is not None:
+            logger.info("client gives way id=%s from=%s", refused.id, refused.address, extra=refused.log_fields)
+            self._positions.forget(refused)
+            self.assignment.unsubscribe(refused)
+            refused.close(CloseCode.FULL, f"{full}, and a client of another address came; try again later")
         return ""
 
     def _admit(self, client: Client, session: str) -> None:
@@ -210,6 +220,7 @@ class Admission(Generic[S]):
         self._on_change()
 
     def _session_ended(self, slot: S) -> None:
+        self.wait_queue.end_turn(slot.number)
         self.slots.last_used = slot
         self.slots.offer(slot)
         self.assignment.reassign()
@@ -218,7 +229,7 @@ class Admission(Generic[S]):
     def _assign_free_slots(self) -> None:
         """Start sessions for the next controllers in the queue, one in each free slot."""
         while self.wait_queue.waiting and (slot := self.slots.take_free()) is not None:
-            controller = self.wait_queue.next()
+            controller = self.wait_queue.next(slot.number)
             assert controller is not None, "one waits"
             self._positions.forget(controller)
             self.assignment.unsubscribe(controller, but=slot)
@@ -237,8 +248,8 @@ class Admission(Generic[S]):
         """Close every client, and empty the wait queue so that no session follows those that end."""
         self._stops_at = self.settings.clock.now()
         clients = self.all_clients()
-        while self.wait_queue.next() is not None:
-            pass
+        for client in clients:
+            self.wait_queue.leave(client)
         for client in clients:
             client.send_message("reactor.session", {**phase, "message": message})
             client.close(code, message)
@@ -249,6 +260,10 @@ class Admission(Generic[S]):
         seconds = round(max(0.0, self._stops_at - self.settings.clock.now()), 1)
         message = f"the server is stopping, in {seconds:.0f} s at the latest"
         return {"phase": "stopping", "seconds": seconds, "message": message}
+
+
+def _address_of(client: Client) -> str:
+    return network_of(client.address)
 
 
 def _refuse_stopping(client: Client) -> None:

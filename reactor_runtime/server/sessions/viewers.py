@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from typing import Generic
 
+from reactor_runtime.network import network_of
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
@@ -15,9 +18,34 @@ class ViewerAssignment(Generic[S]):
     """Subscribe clients that watch to a slot, and to another one when its session ends; use on the server's loop."""
 
     def __init__(self, slots: SlotPool[S], wait_queue: WaitQueue[Client]) -> None:
-        self.viewers: set[Client] = set()
+        # In the order of their arrival.
+        self._viewers: dict[Client, None] = {}
         self._slots = slots
         self._wait_queue = wait_queue
+
+    @property
+    def viewers(self) -> Collection[Client]:
+        """Return the viewers, in the order of their arrival."""
+        return self._viewers.keys()
+
+    def join(self, viewer: Client, most: int) -> Client | None:
+        """Add a viewer; return the viewer for which there is no place then: None, another one, or this one.
+
+        Where all places are taken and another address has more than half of them, its newest viewer gives way.
+        """
+        giving_way = None
+        if len(self._viewers) >= most:
+            giving_way = self._newest_of_majority(most, network_of(viewer.address))
+            if giving_way is None:
+                return viewer
+            del self._viewers[giving_way]
+        self._viewers[viewer] = None
+        return giving_way
+
+    def leave(self, client: Client) -> None:
+        """Remove a client that has gone."""
+        self._viewers.pop(client, None)
+        self.unsubscribe(client)
 
     def assign(self, client: Client, session_id: str = "") -> None:
         """Subscribe a client to the session of this id, or where there is none to the default slot."""
@@ -47,7 +75,7 @@ class ViewerAssignment(Generic[S]):
         if default is None:
             return
         for client in idle:
-            if default.has_started or (watched[client] is None and client in self.viewers):
+            if default.has_started or (watched[client] is None and client in self._viewers):
                 self.unsubscribe(client)
                 self._slots.bind(client, default)
                 default.subscribe(client)
@@ -65,5 +93,16 @@ class ViewerAssignment(Generic[S]):
             elif watched is not slot:
                 slot.subscribers.join(client)
 
+    def _newest_of_majority(self, most: int, asks: str) -> Client | None:
+        """Return the newest viewer of the address with more than half of `most` places, if another address `asks`.
+
+        It has two places more than that, or the two addresses would take the place from each other in turns.
+        """
+        counts = Counter(network_of(each.address) for each in self._viewers)
+        for address, count in counts.most_common(1):
+            if 2 * count > most and count > counts[asks] + 1:
+                return next(each for each in reversed(self._viewers) if network_of(each.address) == address)
+        return None
+
     def _watching(self) -> list[Client]:
-        return [*self.viewers, *(client for client in self._wait_queue.waiting if client.watches)]
+        return [*self._viewers, *(client for client in self._wait_queue.waiting if client.watches)]

@@ -1,23 +1,42 @@
-"""The wait queue: controllers that wait for a slot, first come, first served, those that lost theirs first of all."""
+"""The wait queue: controllers that wait for a slot, in an order that no address can fill alone."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import bisect
+import itertools
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
+_RETURNED = -1
 
 
 class WaitQueue(Generic[T]):
-    """Keep the controllers that wait, at most `most_waiting`; `join` refuses one more. Pure.
+    """Keep the controllers that wait, usually at most `most_waiting`. Pure.
 
-    A controller waits, or has been taken by `next`, or has left; both free its position at once.
+    Controllers that lost their session are first. The others wait in rounds, in each of which every address has one:
+    a controller joins the present round, or the one after the last controller of its address, later by one for each
+    session of its address. So an address that came early with many gets every second turn while another one waits.
+    A controller waits, or was taken by `next`, or has left; the last two free its position at once.
     """
 
-    def __init__(self, most_waiting: int) -> None:
+    def __init__(self, most_waiting: int, address_of: Callable[[T], str] = lambda _: "") -> None:
         self._most_waiting = most_waiting
+        self._address_of = address_of
+        self._arrivals = itertools.count()
+        # Sorted by round and arrival; `_waiting` has the controllers in the same order.
+        self._order: list[tuple[int, int]] = []
         self._waiting: list[T] = []
-        self._returned: set[T] = set()
+        self._places: dict[T, tuple[int, int]] = {}
+        # The rounds of the controllers of an address that wait, in their order.
+        self._rounds: dict[str, list[int]] = {}
+        self._round = 0
+        # The addresses that had a turn in the present round.
+        self._served: set[str] = set()
+        # The address that has the turn of each slot: another address may resume its session.
+        self._turns: dict[int, str] = {}
+        self._turn_counts: Counter[str] = Counter()
 
     @property
     def waiting(self) -> Sequence[T]:
@@ -28,40 +47,81 @@ class WaitQueue(Generic[T]):
         """Return whether one more controller could join while `free` slots have no session."""
         return len(self._waiting) < max(self._most_waiting, free)
 
-    def join(self, controller: T, *, free: int) -> bool:
-        """Append a controller; return False when the queue is full.
+    def admits_another_address(self, *, free: int) -> bool:
+        """Return whether a controller of an address without others could join."""
+        return self.has_room(free=free) or (bool(self._order) and self._order[-1][0] > self._round)
+
+    def join(self, controller: T, *, free: int) -> T | None:
+        """Add a controller; return the one for which the queue has no place then: None, the last one, or this one.
 
         A controller that gets one of the `free` slots bypasses the limit of the queue.
         """
+        round = self._round_of(self._address_of(controller))
+        last = None
         if not self.has_room(free=free):
-            return False
-        self._waiting.append(controller)
-        return True
+            if not self._order or round >= self._order[-1][0]:
+                return controller
+            last = self._waiting[-1]
+            self.leave(last)
+        self._insert(controller, round)
+        return last
 
     def rejoin(self, controller: T, *, first: bool) -> None:
         """Add a controller that lost its session, however many wait.
 
-        Put it `first`, after those that did so before it, or else last. It may wait already.
+        Put it `first`, after those that did so before it, or else last in its round. It may wait already.
         """
         self.leave(controller)
-        if first:
-            self._waiting.insert(len(self._returned), controller)
-            self._returned.add(controller)
-        else:
-            self._waiting.append(controller)
+        self._insert(controller, _RETURNED if first else self._round_of(self._address_of(controller)))
 
     def leave(self, controller: T) -> bool:
         """Remove a controller; return False when it does not wait."""
-        if controller not in self._waiting:
+        place = self._places.pop(controller, None)
+        if place is None:
             return False
-        self._waiting.remove(controller)
-        self._returned.discard(controller)
+        index = bisect.bisect_left(self._order, place)
+        del self._order[index], self._waiting[index]
+        rounds = self._rounds[self._address_of(controller)]
+        rounds.remove(place[0])
+        if not rounds:
+            del self._rounds[self._address_of(controller)]
         return True
 
-    def next(self) -> T | None:
-        """Remove and return the controller that has waited longest; None when the queue is empty."""
+    def next(self, slot: int) -> T | None:
+        """Remove and return the first controller, which gets the turn of a slot; None when the queue is empty."""
         if not self._waiting:
             return None
-        controller = self._waiting.pop(0)
-        self._returned.discard(controller)
+        controller, round = self._waiting[0], self._order[0][0]
+        self.leave(controller)
+        if round > self._round:
+            self._round = round
+            self._served.clear()
+        address = self._address_of(controller)
+        if round == self._round:
+            self._served.add(address)
+        self.end_turn(slot)
+        self._turns[slot] = address
+        self._turn_counts[address] += 1
         return controller
+
+    def end_turn(self, slot: int) -> None:
+        """Count the controller that has the turn of a slot no more; may be called twice."""
+        address = self._turns.pop(slot, None)
+        if address is not None:
+            self._turn_counts[address] -= 1
+            if not self._turn_counts[address]:
+                del self._turn_counts[address]
+
+    def _round_of(self, address: str) -> int:
+        """Return the round in which the next controller of an address waits."""
+        last = self._rounds.get(address, (_RETURNED,))[-1]
+        after_turn = self._round + (address in self._served)
+        return max(last + 1, after_turn, self._round + self._turn_counts[address])
+
+    def _insert(self, controller: T, round: int) -> None:
+        place = round, next(self._arrivals)
+        index = bisect.bisect(self._order, place)
+        self._order.insert(index, place)
+        self._waiting.insert(index, controller)
+        self._places[controller] = place
+        bisect.insort(self._rounds.setdefault(self._address_of(controller), []), round)

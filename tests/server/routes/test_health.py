@@ -26,6 +26,12 @@ def busy(services: AdmissionFixture) -> None:
 
 def full(services: AdmissionFixture) -> None:
     busy(services)
+    for host in range(2):
+        services.come(address=f"10.0.0.{host}")
+
+
+def full_of_one_address(services: AdmissionFixture) -> None:
+    busy(services)
     for _ in range(2):
         services.come()
 
@@ -74,6 +80,7 @@ def given_up(services: AdmissionFixture) -> None:
         (ready, "ready", ""),
         (busy, "busy", ""),
         (full, "busy", "full"),
+        (full_of_one_address, "busy", ""),
         (letting_go, "stopping", "stopping"),
         (draining, "stopping", "stopping"),
         (restarting, "loading", "loading"),

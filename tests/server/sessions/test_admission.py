@@ -124,6 +124,60 @@ async def test_a_full_wait_queue_and_full_viewers_refuse_with_1013(services: Adm
     assert len(services.admission.all_clients()) == 5
 
 
+async def test_a_second_controller_of_an_address_waits_behind_those_of_others() -> None:
+    services = AdmissionFixture(most_waiting=3)
+    first = services.come(address="10.0.0.1")
+    services.begin()
+    second = services.come(address="10.0.0.1")
+    other = services.come(address="10.0.0.2")
+    assert list(services.admission.wait_queue.waiting) == [other, second]
+    assert await places(second) == [(1, 1), (2, 2)]
+    services.admission.detach(first)
+    services.end()
+    assert services.slot.session is not None
+    assert services.slot.session.controller is other
+    os.close(services.memory)
+
+
+async def test_an_address_that_fills_the_wait_queue_gives_way_to_another(services: AdmissionFixture) -> None:
+    services.come(address="10.0.0.1")
+    services.begin()
+    kept, last = services.come(address="10.0.0.1"), services.come(address="10.0.0.1")
+    other = services.come(address="10.0.0.2")
+    assert last.closing is not None
+    assert last.closing.code == 1013
+    assert "a client of another address came" in last.closing.reason
+    assert list(services.admission.wait_queue.waiting) == [other, kept]
+
+
+async def test_an_address_has_at_most_half_of_the_viewers_while_another_asks() -> None:
+    services = AdmissionFixture(most_viewers=4)
+    many = [services.come(Role.VIEWER, address="10.0.0.1") for _ in range(4)]
+    assert services.come(Role.VIEWER, address="10.0.0.1").closing is not None
+    others = [services.come(Role.VIEWER, address="10.0.0.2") for _ in range(3)]
+    assert [viewer.closing is None for viewer in many] == [True, True, False, False]
+    assert [viewer.closing is None for viewer in others] == [True, True, False]
+    assert list(services.admission.assignment.viewers) == [*many[:2], *others[:2]]
+    assert services.come(Role.VIEWER, address="10.0.0.3").closing is not None
+    os.close(services.memory)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+async def test_two_addresses_do_not_take_a_place_from_each_other_in_turns(most: int) -> None:
+    services = AdmissionFixture(most_viewers=most)
+    for number in range(most):
+        services.come(Role.VIEWER, address=f"10.0.0.{number % 2}")
+    for address in ("10.0.0.0", "10.0.0.1"):
+        assert services.come(Role.VIEWER, address=address).closing is not None
+    os.close(services.memory)
+
+
+async def test_an_ipv6_network_is_one_address_of_viewers(services: AdmissionFixture) -> None:
+    first, second = (services.come(Role.VIEWER, address=f"2001:db8::{host}") for host in (1, 2))
+    services.come(Role.VIEWER, address="2001:db8:1::1")
+    assert (first.closing is None, second.closing is None) == (True, False)
+
+
 async def test_a_new_viewer_gets_the_latest_frame_at_once(services: AdmissionFixture) -> None:
     services.come()
     services.begin(level=3)
