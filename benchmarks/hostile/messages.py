@@ -1,4 +1,4 @@
-"""`python -m benchmarks.attack_messages`: messages that cost the server more than the client that sends them.
+"""`python -m benchmarks.hostile.messages`: messages that cost the server more than the client that sends them.
 
 For each attack a controller measures its frames and pings for a few seconds without and then with the attack.
 Prints a row for each attack; exits with 1 when frames are fewer by 3 %, one in a hundred pings takes 10 ms, or the
@@ -108,7 +108,7 @@ ATTACKS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attack_messages", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile.messages", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *ATTACKS], help=f"of {', '.join(ATTACKS)}; none: all")
     parser.add_argument("--minutes", type=float, default=0.0, help="how long to repeat the attacks (once)")
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)

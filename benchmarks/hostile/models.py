@@ -1,4 +1,4 @@
-"""`python -m benchmarks.attack_models`: models and clients that would end the engine, starve it or leave processes.
+"""`python -m benchmarks.hostile.models`: models and clients that would end the engine, starve it or leave processes.
 
 Prints a row for each attack, with its figure and its limit; exits with 1 when a limit is exceeded. Repeats all attacks
 for `--minutes`; without it each runs once.
@@ -136,7 +136,7 @@ class Row(NamedTuple):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attack_models", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile.models", description=__doc__)
     parser.add_argument("--minutes", type=float, default=0.0, help="how long to repeat the attacks (once)")
     until = time.monotonic() + 60 * parser.parse_args().minutes
     # The client logs each event that is refused.

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.hostile`: thousands of hostile messages, sent as controller and as viewer.
+"""`python -m benchmarks.hostile.random_messages`: thousands of hostile messages, sent as controller and as viewer.
 
 Half of them come from controllers, one for each session, half from viewers while a controller receives each stream.
 Prints counts of the answers; exits with 1 when a message with an id is not answered, a frame is missing or late,
@@ -36,7 +36,7 @@ MOST_LATER_S = 0.1
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile.random_messages", description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="how many messages in all (10000)")
     parser.add_argument("--sessions", type=int, default=1, help="how many engines (1)")
     parser.add_argument("--seed", type=int, default=1, help="of the random messages (1)")

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.attack_connections [NAME ...]`: measure a server whose descriptors are under attack.
+"""`python -m benchmarks.hostile.connections [NAME ...]`: measure a server whose descriptors are under attack.
 
 The server may open 1,024 descriptors, soft and hard. A controller receives frames from one address while a process of
 low priority attacks from another one; each attack has limits for the frames that the controller loses. Prints a row for
@@ -119,7 +119,7 @@ ATTACKS = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attack_connections", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile.connections", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *ATTACKS], help=f"of {', '.join(ATTACKS)}; none: all")
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -155,7 +155,7 @@ def attack(name: str, kind: Attack) -> list[str]:
 @contextlib.contextmanager
 def _attacking(name: str, port: int) -> Iterator[None]:
     """Attack from a process of its own, so that the attacker takes no time from the measuring loop."""
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.attack_connections", name, "--port", str(port)])
+    process = subprocess.Popen([sys.executable, "-m", "benchmarks.hostile.connections", name, "--port", str(port)])
     try:
         yield
     finally:

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+import sys
+
+from benchmarks.hostile.gate import main
+
+sys.exit(main())
