@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Callable, Iterator
 from operator import attrgetter
@@ -26,19 +27,22 @@ _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Framing:
-    """Split a stream of bytes, in pieces of any size, into messages."""
+    """Split a stream of bytes, in pieces of any size, into messages of at most `most_bytes`."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: float = math.inf) -> None:
+        self._most_bytes = most_bytes
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """Add bytes and yield every message they complete."""
+        """Add bytes and yield every message they complete; raise ValueError at the head of one that is too large."""
         pending = self._pending
         pending += data
         start = 0
         try:
             while len(pending) - start >= LENGTHS.size:
                 body_size, file_size = LENGTHS.unpack_from(pending, start)
+                if body_size + file_size > self._most_bytes:
+                    raise ValueError(f"a message of {body_size + file_size} bytes is above {self._most_bytes}")
                 body = start + LENGTHS.size
                 file = body + body_size
                 if len(pending) < file + file_size:

@@ -4,30 +4,82 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable, Iterator
 from typing import cast
 
+from reactor_runtime.clock import Clock
 from reactor_runtime.ipc.framing import Framing, encode_parts
 from reactor_runtime.ipc.messages import Message, ToEngine
 
 MOST_BACKLOG_BYTES = 4 << 20
-MOST_A_TURN = 200
+# The engine refuses values of more than 1 MiB where the author sends them; in JSON for ASCII that may be three times as
+# much.
+MOST_MESSAGE_BYTES = 4 << 20
+TURN_S = 0.001
+# The time that an engine may have saved, for a burst.
+AT_ONCE_S = 0.1
+LONGEST_REST_S = 1.0
+
+
+class MessageBudget:
+    """Limit the CPU time spent on the messages of one engine to a share of the time."""
+
+    def __init__(self, share: float, now: float) -> None:
+        self._share = share
+        self._left_s = AT_ONCE_S
+        self._at = now
+
+    def spend(self, now: float, seconds: float) -> float:
+        """Charge for work; return for how long to rest, usually 0; a rest of less than a turn is left for later."""
+        self._left_s = min(AT_ONCE_S, self._left_s + (now - self._at) * self._share) - seconds
+        self._at = now
+        rest_s = -self._left_s / self._share
+        return 0.0 if rest_s < TURN_S else min(LONGEST_REST_S, rest_s)
 
 
 class Link(asyncio.Protocol):
-    """Call `receive` with each message of the engine; the future `lost` is done when the engine closes its end."""
+    """Call `receive` with each message of the engine, in turns of 1 ms, between which the loop serves the others.
 
-    def __init__(self, receive: Callable[[Message], None]) -> None:
+    Messages take at most `share` of the loop's time, beyond a burst of 0.1 s; the rest waits in the socket. `cpu_s`
+    reads the CPU time of the thread, so that a busy machine does not count. The future `lost` is done when the engine
+    closes its end; it raises ValueError for a message of more than 4 MiB, and what `receive` raises.
+    """
+
+    def __init__(
+        self,
+        receive: Callable[[Message], None],
+        clock: Clock,
+        *,
+        share: float,
+        cpu_s: Callable[[], float] = time.thread_time,
+    ) -> None:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._receive = receive
-        self._framing = Framing()
+        self._clock = clock
+        self._cpu_s = cpu_s
+        self._budget = MessageBudget(share, clock.now())
+        self._framing = Framing(MOST_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
         self._rest: Iterator[Message] = iter(())
+        # Whether reading is paused, and another turn follows.
+        self._continues = False
+        self._disconnected = False
+        self._error: Exception | None = None
 
     @classmethod
-    async def open(cls, sock: socket.socket, receive: Callable[[Message], None]) -> Link:
+    async def open(
+        cls,
+        sock: socket.socket,
+        receive: Callable[[Message], None],
+        clock: Clock,
+        *,
+        share: float,
+        cpu_s: Callable[[], float] = time.thread_time,
+    ) -> Link:
         """Open a link on one end of a socket pair."""
-        _, link = await asyncio.get_running_loop().create_connection(lambda: cls(receive), sock=sock)
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_connection(lambda: cls(receive, clock, share=share, cpu_s=cpu_s), sock=sock)
         return link
 
     @property
@@ -57,22 +109,63 @@ class Link(asyncio.Protocol):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Deliver up to 200 messages, then yield to the loop, so that a burst does not delay the clients' sockets."""
-        for count, message in enumerate(self._rest, 1):
-            self._receive(message)
-            if count == MOST_A_TURN and self._transport is not None:
-                self._transport.pause_reading()
-                asyncio.get_running_loop().call_soon(self._resume)
-                return
+        """Deliver messages for 1 ms; continue in the next iteration of the loop, or after a rest, if there are more."""
+        began = self._cpu_s()
+        spent_s, is_over = 0.0, True
+        try:
+            for message in self._rest:
+                self._receive(message)
+                spent_s = self._cpu_s() - began
+                if spent_s >= TURN_S:
+                    is_over = False
+                    break
+        # The message or its handling is faulty; the owner of the link decides what happens to the engine.
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
+            return
+        now = self._clock.now()
+        rest_s = self._budget.spend(now, spent_s)
+        if is_over and not rest_s:
+            self._all_delivered()
+            return
+        self._pause()
+        if rest_s:
+            self._clock.call_at(now + rest_s, self._deliver)
+        else:
+            asyncio.get_running_loop().call_soon(self._deliver)
 
-    def _resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+    def _pause(self) -> None:
+        if not self._continues:
+            self._continues = True
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.pause_reading()
+
+    def _all_delivered(self) -> None:
+        if self._disconnected:
+            self._end()
+        elif self._continues and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-            self._deliver()
+        self._continues = False
+
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+        self._rest = iter(())
+        if self._disconnected or self._transport is None:
+            self._end()
+        else:
+            self._continues = False
+            self._transport.abort()
 
     # asyncio defines the parameters.
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        for message in self._rest:
-            self._receive(message)
-        if not self.lost.done():
+        self._disconnected = True
+        if not self._continues:
+            self._end()
+
+    def _end(self) -> None:
+        if self.lost.done():
+            return
+        if self._error is None:
             self.lost.set_result(None)
+        else:
+            self.lost.set_exception(self._error)

@@ -25,6 +25,9 @@ STOP_S = 0.8
 # The engine writes the rest of a recording for up to 5 s.
 RECORD_STOP_S = 6.0
 ABORT_S = 2.0
+# Of the event loop's time, for the messages of one engine, and of all.
+MOST_SHARE = 0.25
+ALL_SHARES = 0.5
 LOADING_HINT = "--load-timeout limits the time of import and load() together"
 
 
@@ -86,7 +89,8 @@ class EngineRun:
             self.process.kill()
 
     async def _receive_all(self, load: ipc.Load) -> None:
-        link = self.link = await Link.open(self.process.socket, self._receive)
+        share = min(MOST_SHARE, ALL_SHARES / self._options.sessions)
+        link = self.link = await Link.open(self.process.socket, self._receive, self._clock, share=share)
         watch_task = asyncio.create_task(self._watch())
         try:
             link.send(load)
