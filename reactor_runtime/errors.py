@@ -28,6 +28,9 @@ from typing import Any, ClassVar, TypeVar
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.hints import hint_for
 
+MOST_MESSAGE = 2000
+MOST_DETAILS = 50_000
+MOST_TRAIL = 100
 _OURS = Path(__file__).parent
 
 
@@ -221,19 +224,27 @@ def is_in_project(file: str, root: Path) -> bool:
 
 
 def to_json(error: ReactorError) -> dict[str, Any]:
-    """Convert an error to JSON values, for ipc."""
+    """Convert an error to JSON values, for ipc; texts and the trail are cut to the lengths that people read."""
 
     def place(location: Location) -> list[Any]:
-        return [location.file, location.line, location.column, location.end_column, location.text]
+        text = shortened(location.text, MOST_MESSAGE)
+        return [location.file, location.line, location.column, location.end_column, text]
 
     return {
         "kind": type(error).__name__,
-        "message": error.message,
-        "hint": error.hint,
+        "message": shortened(error.message, MOST_MESSAGE),
+        "hint": shortened(error.hint, MOST_MESSAGE),
         "where": place(error.where) if error.where else None,
-        "details": error.details,
-        "trail": [place(location) for location in error.trail],
+        "details": shortened(error.details, MOST_DETAILS),
+        "trail": [place(location) for location in error.trail[-MOST_TRAIL:]],
     }
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, or its beginning and its end if it has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} … {len(text) - most} characters left out … {text[-(most // 2) :]}"
 
 
 def from_json(values: dict[str, Any]) -> ReactorError:

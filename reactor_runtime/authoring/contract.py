@@ -23,6 +23,7 @@ from reactor_runtime.authoring.types_hash import types_hash
 from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.bindings import check_together
 from reactor_runtime.authoring.values.fields import FieldSpec
+from reactor_runtime.authoring.values.jsonable import check_size
 from reactor_runtime.errors import ClassError
 
 
@@ -61,7 +62,9 @@ class Contract:
             raise ClassError(f"{model.__name__} is abstract: it does not define {missing}", where=location_of(model))
         style.check_class(model)
         try:
-            return cls._compile(model, style)
+            contract = cls._compile(model, style)
+            check_size(contract.to_json()["schema"], model.__name__)
+            return contract
         except (TypeError, ValueError) as error:
             raise ClassError(str(error), where=attached_location(error) or location_of(model)) from error
 

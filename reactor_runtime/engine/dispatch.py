@@ -17,12 +17,13 @@ from reactor_runtime.engine.hooks import call_author
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.error_codes import ErrorCode
-from reactor_runtime.errors import InvalidEvent, from_author
+from reactor_runtime.errors import MOST_MESSAGE, FieldError, InvalidEvent, from_author, shortened
 from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, ToServer
 
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
+MOST_WAITING_BYTES = 4 << 20
 LONGEST_S = 0.05
 
 
@@ -46,11 +47,13 @@ def check_event(
     try:
         return CheckedEvent(event, spec, spec.validate(event.data_json, uploads))
     except InvalidEvent as error:
-        fields = [field.to_json() for field in error.fields]
+        fields = [FieldError(field.path, shortened(field.message, MOST_MESSAGE)).to_json() for field in error.fields]
         return refusal(event, error.code, str(error), fields)
 
 
 def refusal(event: ClientEvent, code: str, message: str, fields: list[dict[str, str]] | None = None) -> EventRefused:
+    """Return the answer to an event without effect; the author's code and message are cut to 2,000 characters."""
+    code, message = shortened(code, MOST_MESSAGE), shortened(message, MOST_MESSAGE)
     return EventRefused(event.session, event.client, event.ticket, event.name, code, message, fields or [])
 
 
@@ -88,6 +91,7 @@ class Dispatcher:
         self._state = state
         self._send = send
         self._waiting: deque[_Numbered] = deque()
+        self._waiting_bytes = 0
         self._accepted = 0
         self._newest: dict[str, int] = {}
 
@@ -96,10 +100,15 @@ class Dispatcher:
         return bool(self._waiting)
 
     def accept(self, checked: CheckedEvent) -> None:
-        """Number and keep an event, or refuse it if 1,000 wait; with `dedupe` only the newest of its kind runs."""
-        if len(self._waiting) >= MOST_WAITING:
+        """Number and keep an event, or refuse it if 1,000 or 4 MiB wait.
+
+        Of waiting events with `dedupe` only the newest of its kind runs.
+        """
+        size = len(checked.event.data_json)
+        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_WAITING_BYTES:
             self._send(too_many(checked.event))
             return
+        self._waiting_bytes += size
         self._accepted += 1
         self._newest[checked.spec.name] = self._accepted
         self._waiting.append(_Numbered(self._accepted, checked))
@@ -117,6 +126,7 @@ class Dispatcher:
             if isinstance(checked, CheckedEvent):
                 self._waiting.append(_Numbered(each.n, checked))
             else:
+                self._waiting_bytes -= len(each.checked.event.data_json)
                 self._send(checked)
 
     async def run_waiting(self) -> None:
@@ -136,6 +146,7 @@ class Dispatcher:
 
     async def _run_next(self) -> None:
         waiting = self._waiting.popleft()
+        self._waiting_bytes -= len(waiting.checked.event.data_json)
         began = self._trace_began()
         spec, log = waiting.checked.spec, self._session.log
         skipped = spec.dedupe and self._newest[spec.name] != waiting.n

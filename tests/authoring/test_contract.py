@@ -156,6 +156,17 @@ def test_an_override_names_its_own_reply_or_its_parent_s() -> None:
     assert (events["nothing"]["replies"], events["one"]["replies"]) == (["done"], ["done"])
 
 
+def test_a_schema_of_more_than_1_mib_is_refused() -> None:
+    class Large(ReactorPipeline):
+        state: MyState
+
+        @event(name="choose", description="x" * (1 << 20))
+        def choose(self) -> None: ...
+
+    with pytest.raises(ClassError, match=r"Large\.events has 1\.05 MB as JSON, Large 1\.05 MB; at most 1\.05 MB"):
+        Contract.of(Large)
+
+
 def test_contract_in_json_is_json() -> None:
     contract = Contract.of(MyModel).to_json()
     assert json.loads(json.dumps(contract, allow_nan=False)) == contract

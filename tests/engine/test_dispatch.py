@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.engine.dispatch import MOST_WAITING, check_event
+from reactor_runtime.authoring.values.jsonable import MOST_JSON_BYTES
+from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, check_event
 from reactor_runtime.interface import (
     ClientInfo,
     CommandError,
@@ -110,6 +111,19 @@ async def test_an_event_is_refused_while_1000_wait() -> None:
         assert (refused.ticket, refused.code) == (MOST_WAITING, "rate_limited")
 
 
+async def test_an_event_is_refused_while_4_mib_wait_and_accepted_when_they_have_run() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        for ticket in range(3):
+            rig.event("note", ticket, text="x" * (MOST_WAITING_BYTES // 2 - 100))
+        (refused,) = rig.sink.of(EventRefused)
+        assert (refused.ticket, refused.code) == (2, "rate_limited")
+        await rig.play(0.2)
+        rig.event("note", 3, text="x" * (MOST_WAITING_BYTES // 2 - 100))
+        await rig.play(0.2)
+    assert len(calls(rig)) == 3
+
+
 async def test_of_waiting_events_that_dedupe_only_the_newest_runs_and_all_are_answered() -> None:
     rig = Rig(Handlers)
     async with rig.running():
@@ -206,6 +220,44 @@ async def test_a_command_error_is_the_answer_and_is_not_logged(caplog: pytest.Lo
         await rig.play(0.2)
     assert rig.sink.of(EventRefused) == [EventRefused("s-1", "c-1", 7, "refuse", "too_late", "the show is over")]
     assert not caplog.records
+
+
+async def test_a_long_message_of_a_command_error_is_cut() -> None:
+    class Verbose(Handlers):
+        @event(name="refuse")
+        def refuse(self) -> None:
+            raise CommandError("too_late", "x" * 10_000_000)
+
+    rig = Rig(Verbose)
+    async with rig.running():
+        rig.event("refuse", 7)
+        await rig.play(0.2)
+    (refusal,) = rig.sink.of(EventRefused)
+    assert len(refusal.message) < 2_100
+    assert "9998000 characters left out" in refusal.message
+
+
+async def test_a_reply_or_message_of_more_than_1_mib_fails_its_handler(caplog: pytest.LogCaptureFixture) -> None:
+    class Large(Handlers):
+        @event(name="large_reply")
+        def large_reply(self) -> Pong:
+            return Pong("x" * MOST_JSON_BYTES)
+
+        @event(name="large_message")
+        async def large_message(self, client: ClientInfo) -> None:
+            await client.send(Pong("x" * MOST_JSON_BYTES))
+
+    rig = Rig(Large)
+    async with rig.running():
+        rig.event("large_reply", 1)
+        rig.event("large_message", 2)
+        await rig.play(0.2)
+    assert [(refusal.ticket, refusal.code) for refusal in rig.sink.of(EventRefused)] == [
+        (1, "internal_error"),
+        (2, "internal_error"),
+    ]
+    assert not rig.sink.of(MessageSent)
+    assert caplog.text.count("ValueError: Pong.text has 1.05 MB as JSON") == 2
 
 
 @pytest.mark.parametrize("name", ["fail", "leave", "cancelled", "answer"])

@@ -12,7 +12,7 @@ from reactor_runtime.authoring.code.annotations import Scope, is_class_variable,
 from reactor_runtime.authoring.code.records import Record, is_clone, merged_over_mro, refuse_mutable
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDeclaration
-from reactor_runtime.authoring.values.jsonable import to_json
+from reactor_runtime.authoring.values.jsonable import check_size, to_json
 from reactor_runtime.authoring.values.limits import NO_LIMITS
 from reactor_runtime.authoring.values.typespec import ValuePath, compile_type
 
@@ -76,7 +76,8 @@ class ClientInfo:
     async def send(self, message: ModelMessage) -> None:
         """Send a message to this client alone; do nothing once it has left.
 
-        Raises TypeError that names a field whose value JSON can't express.
+        Raises TypeError that names a field whose value JSON can't express, and ValueError if the message has more than
+        1 MiB.
         """
         self._send(message)
 
@@ -88,12 +89,17 @@ def message_type(cls: type[ModelMessage]) -> str:
 
 
 def message_to_json(message: ModelMessage) -> tuple[str, dict[str, Any]]:
-    """Return type and data for the wire; raise TypeError that names a field whose value JSON can't express."""
+    """Return type and data for the wire.
+
+    Raises TypeError that names a field whose value JSON can't express, and ValueError if the data has more than 1 MiB.
+    """
     cls = type(message)
     if not isinstance(message, ModelMessage) or cls is ModelMessage:
         raise TypeError(f"only a ModelMessage can be sent, not {cls.__name__}; derive a class from ModelMessage")
     names = [field.name for field in dataclasses.fields(message) if not field.name.startswith("_")]
-    return message_type(cls), {name: to_json(getattr(message, name), f"{cls.__name__}.{name}") for name in names}
+    data = {name: to_json(getattr(message, name), f"{cls.__name__}.{name}") for name in names}
+    check_size(data, cls.__name__)
+    return message_type(cls), data
 
 
 def message_schema(cls: type[ModelMessage]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from reactor_runtime.authoring.values.fields import (
     compile_field,
     plain_declaration,
 )
-from reactor_runtime.authoring.values.jsonable import to_json
+from reactor_runtime.authoring.values.jsonable import check_size, is_same_json, to_json
 from reactor_runtime.authoring.values.typespec import UnsupportedType
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.errors import InvalidEvent
@@ -26,6 +26,7 @@ from reactor_runtime.errors import InvalidEvent
 _SPECS = "__reactor_fields__"
 # Types whose JSON value is the object itself.
 _PLAIN = (float, int, bool, str, type(None))
+_SMALL = (float, bool, type(None))
 
 
 @dataclass_transform(field_specifiers=(dataclasses.field,))
@@ -66,8 +67,13 @@ class StateSpec:
         return self.cls()
 
     def to_json(self, state: InputState) -> dict[str, Any]:
-        """Return the public fields; raise TypeError that names a field whose value JSON can't express."""
-        return {field.name: self._field_json(field, getattr(state, field.name)) for field in self.fields}
+        """Return the public fields.
+
+        Raises TypeError that names a field whose value JSON can't express, and ValueError if they have more than 1 MiB.
+        """
+        values = {field.name: self._field_json(field, getattr(state, field.name)) for field in self.fields}
+        check_size(values, self.cls.__name__)
+        return values
 
     def changes(self, state: InputState, last: dict[str, Any]) -> dict[str, Any]:
         """Return the fields whose JSON value differs from `last`, and update `last`.
@@ -81,8 +87,10 @@ class StateSpec:
             if value is old and type(value) in _PLAIN:
                 continue
             new = self._field_json(field, value)
-            if type(new) is not type(old) or new != old:
+            if not is_same_json(new, old):
                 changed[field.name] = new
+        if not all(type(value) in _SMALL for value in changed.values()):
+            check_size(changed, self.cls.__name__)
         last.update(changed)
         return changed
 

@@ -87,7 +87,7 @@ class Backlog(Generic[T]):
     """Keep at most `capacity` items and 64 MiB of files in order of arrival; a full backlog drops the oldest.
 
     An item pushed on hold cannot be taken until it is released, and neither can the items after it.
-    Between `start_retaining` and `stop_retaining` a `reset` keeps the items that arrived since.
+    Between `start_retaining` and `stop_retaining` a `reset` keeps the items that arrived since, within the same limits.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:
@@ -110,6 +110,8 @@ class Backlog(Generic[T]):
         """Add an item; return False if the backlog is closed and drops it."""
         if self._retained is not None:
             self._retained.append(item)
+            for _ in range(_surplus(self._retained, self.capacity)):
+                self._retained.popleft()
         if self.closed:
             return False
         self._append(item, hold=hold)
@@ -171,7 +173,7 @@ class Backlog(Generic[T]):
 
     def start_retaining(self) -> None:
         """Retain the newest items that arrive from now on, also while closed."""
-        self._retained = deque(maxlen=self.capacity)
+        self._retained = deque()
 
     def stop_retaining(self) -> None:
         self._retained = None
@@ -184,11 +186,20 @@ class Backlog(Generic[T]):
         self._evict()
 
     def _evict(self) -> None:
-        size_bytes = sum(item.size_bytes for item in self._items)
-        while len(self._items) > self.capacity or (size_bytes > MOST_BYTES and len(self._items) > 1):
-            size_bytes -= self._items[0].size_bytes
+        for _ in range(_surplus(self._items, self.capacity)):
             self._items.popleft()
             self._released = max(self._released - 1, 0)
+
+
+def _surplus(items: Collection[Item[T]], capacity: int) -> int:
+    """Return how many of the oldest items are above `capacity` or 64 MiB; the newest item is never above."""
+    size_bytes = sum(item.size_bytes for item in items)
+    for index, item in enumerate(items):
+        left = len(items) - index
+        if left <= capacity and (size_bytes <= MOST_BYTES or left == 1):
+            return index
+        size_bytes -= item.size_bytes
+    return 0
 
 
 class DecodeAhead(Generic[T]):

@@ -1,4 +1,4 @@
-"""Converts an author's values to JSON values; errors name the path of a value that can't be converted.
+"""Converts an author's values to JSON values; errors name the path of a value that can't be converted or is too large.
 
 The result shares no lists or dicts with the author's value, so later changes do not affect it.
 """
@@ -6,6 +6,7 @@ The result shares no lists or dicts with the author's value, so later changes do
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping
 from enum import Enum
@@ -15,7 +16,11 @@ import numpy as np
 
 from reactor_runtime.authoring.values.upload import UploadedFile
 
+# A server with several sessions needs about 10 ms of its event loop for a message of this size.
+MOST_JSON_BYTES = 1 << 20
+
 _MOST_NESTED = 100
+_to_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # Python does not print integers with more digits, and clients can't send them.
 _TOO_LARGE = 10**4300
 
@@ -23,6 +28,39 @@ _TOO_LARGE = 10**4300
 def to_json(value: object, path: str) -> Any:
     """Convert `value`; raise TypeError that names `path`, such as `Progress.step`, if JSON can't express it."""
     return _convert(value, path, 0)
+
+
+def is_same_json(one: object, other: object) -> bool:
+    """Return whether two JSON values are the same in JSON, where 1, 1.0 and true differ."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_same_json(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_same_json, one, other))
+    return one == other
+
+
+def check_size(values: Mapping[str, Any], owner: str) -> None:
+    """Raise ValueError that names the largest of the JSON `values` of `owner` if together they have more than 1 MiB."""
+    if _size_bytes(values) <= MOST_JSON_BYTES:
+        return
+    largest = max(values, key=lambda name: _size_bytes(values[name]))
+    field = f"{owner}.{largest} has {_megabytes(_size_bytes(values[largest]))} as JSON"
+    everything = "" if len(values) == 1 else f", {owner} {_megabytes(_size_bytes(values))}"
+    raise ValueError(
+        f"{field}{everything}; at most {_megabytes(MOST_JSON_BYTES)} can be sent at once: "
+        "yield images and sound as output, and send large values in parts"
+    )
+
+
+def _size_bytes(value: object) -> int:
+    text = _to_text(value)
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _megabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:.3g} MB"
 
 
 def _convert(value: object, path: str, depth: int) -> Any:

@@ -13,7 +13,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ModelMessage, message_to_json
 from reactor_runtime.authoring.styles.context import ContextTrack
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
-from reactor_runtime.authoring.values.jsonable import to_json
+from reactor_runtime.authoring.values.jsonable import check_size, to_json
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.stopwatch import Stopwatch
@@ -244,4 +244,5 @@ def _message_parts(message: object) -> tuple[str, dict[str, Any]]:
     rest = {key: value for key, value in message.items() if key != "type"}
     wrapped = rest.keys() == {"data"} and isinstance(rest["data"], Mapping)
     data: dict[str, Any] = to_json(rest["data"] if wrapped else rest, kind)
+    check_size(data, kind)
     return kind, data

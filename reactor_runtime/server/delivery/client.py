@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from reactor_runtime.clock import Clock
-from reactor_runtime.server.delivery.outbox import Item, Outbox
+from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, Item, Outbox
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import ENCODINGS
 from reactor_runtime.server.encoding.ladder import Ladder
@@ -126,9 +126,13 @@ class Client:
 
     def send_encoded(self, message: str | bytes) -> None:
         """Queue an encoded message, which is never replaced; give up a client that leaves 1,000 or 4 MiB unread."""
-        if self._takes_messages and self.closing is None and not self.outbox.queue_message(message):
-            self.close(CloseCode.FULL, "not reading: 1000 messages or 4 MiB wait")
-            self.given_up.set()
+        if not self._takes_messages or self.closing is not None or self.outbox.queue_message(message):
+            return
+        if len(message) > MOST_MESSAGE_BYTES:
+            self.close(CloseCode.FULL, f"the state or the schema is too large: a message of {len(message)} bytes")
+            return
+        self.close(CloseCode.FULL, "not reading: 1000 messages or 4 MiB wait")
+        self.given_up.set()
 
     def send_error(
         self,

@@ -118,15 +118,12 @@ class Outbox:
         self._on_queued = on_queued or _nothing
 
     def queue_message(self, message: str | bytes) -> bool:
-        """Queue a message; return False, and do not queue it, when the queue is full.
-
-        An empty queue takes a message of any size: a welcome may be large.
-        """
+        """Queue a message; return False, and do not queue it, when the queue is full."""
         if isinstance(message, bytes) or message.isascii():
             size = len(message)
         else:
             size = len(message.encode(errors="replace"))
-        if (self._messages and self._message_bytes + size > MOST_MESSAGE_BYTES) or len(self._messages) >= MOST_MESSAGES:
+        if self._message_bytes + size > MOST_MESSAGE_BYTES or len(self._messages) >= MOST_MESSAGES:
             return False
         self._message_bytes += size
         self._messages.append((next(self._orders), message, size))

@@ -26,8 +26,9 @@ from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
-# How many messages are kept of a client that sends before the engine has started its session.
+# What is kept of a client that sends before the engine has started its session, besides the newest media of each track.
 MOST_EARLY = 100
+MOST_EARLY_BYTES = 4 << 20
 
 
 class SessionPhase(StrEnum):
@@ -127,29 +128,30 @@ class ServedSession:
         """Send an event, or keep it until the session has started; return False when too many are kept."""
         controller = self.controller
         arrived_at = controller.clock.now()
-        return self._send_or_keep(
-            ipc.ClientEvent(self.id, controller.id, event.id, event.type, event.data_json, arrived_at)
-        )
+        message = ipc.ClientEvent(self.id, controller.id, event.id, event.type, event.data_json, arrived_at)
+        if self.phase is not SessionPhase.STARTING:
+            self._send(message)
+            return True
+        kept = [len(item.data_json) for item in self._early if isinstance(item, ipc.ClientEvent)]
+        if len(kept) >= MOST_EARLY or sum(kept) + len(event.data_json) > MOST_EARLY_BYTES:
+            return False
+        self._early.append(message)
+        return True
 
-    def send_media(self, track: str, file: bytes) -> bool:
+    def send_media(self, track: str, file: bytes) -> None:
         """Send an image or sound; until the session has started, keep the newest of each track."""
+        message = ipc.ClientMedia(self.id, track, file)
+        if self.phase is not SessionPhase.STARTING:
+            self._send(message)
+            return
         self._early = [item for item in self._early if not (isinstance(item, ipc.ClientMedia) and item.track == track)]
-        return self._send_or_keep(ipc.ClientMedia(self.id, track, file))
+        self._early.append(message)
 
     def send_upload(self, upload: ipc.UploadedBytes) -> asyncio.Event:
         """Send a file; return an event that is set when the engine has taken it."""
         taken = self._untaken[upload.id] = asyncio.Event()
         self._send(upload)
         return taken
-
-    def _send_or_keep(self, message: ipc.ClientEvent | ipc.ClientMedia) -> bool:
-        if self.phase is not SessionPhase.STARTING:
-            self._send(message)
-        elif len(self._early) < MOST_EARLY:
-            self._early.append(message)
-        else:
-            return False
-        return True
 
     def on_engine_message(self, message: ipc.Message, ring: RingReader) -> None:
         """Deliver a message of the engine for this session."""

@@ -9,6 +9,7 @@ import pytest
 
 from reactor_runtime import ClientInfo, CommandError, InputField, MessageField, ModelMessage
 from reactor_runtime.authoring.events.messages import message_schema, message_to_json, message_type
+from reactor_runtime.authoring.values.jsonable import MOST_JSON_BYTES
 
 
 class Stage(Enum):
@@ -179,6 +180,14 @@ def test_message_field_without_default_must_be_given() -> None:
     with pytest.raises(TypeError, match="x"):
         Strict()
     assert message_to_json(Strict(x=1)) == ("strict", {"x": 1})
+
+
+def test_a_message_of_more_than_1_mib_names_its_largest_field_and_sizes() -> None:
+    room = MOST_JSON_BYTES - len('{"step":1,"stage":"done","note":""}')
+    assert message_to_json(Progress(step=1, note="x" * room))[0] == "progress"
+    for note in ("x" * (room + 1), "é" * (room // 2 + 1)):
+        with pytest.raises(ValueError, match=r"Progress\.note has 1\.05 MB as JSON, Progress 1\.05 MB; at most 1\.05"):
+            message_to_json(Progress(step=1, note=note))
 
 
 def test_command_error_has_code_and_message() -> None:

@@ -1,6 +1,7 @@
 """The state of a session: public and private fields, inheritance, and what changed since the last look."""
 
 import dataclasses
+import json
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ import pytest
 
 from reactor_runtime import InputField, InputState
 from reactor_runtime.authoring.events.state import StateSpec
+from reactor_runtime.authoring.values.jsonable import MOST_JSON_BYTES
 
 
 class Mode(Enum):
@@ -90,6 +92,44 @@ def test_a_change_from_1_to_true_is_a_change() -> None:
     last = spec.to_json(state)
     state.value = True
     assert spec.changes(state, last) == {"value": True}
+
+
+class Loose(InputState):
+    by_name: dict[str, Any] | None = None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(1, True), ([0, [1.0]], [0, [1]]), ({"b": False}, {"b": 0})],
+    ids=["int to bool", "float to int in a list", "bool to int in a dict"],
+)
+def test_a_value_inside_a_container_that_changes_its_type_is_a_change(before: Any, after: Any) -> None:
+    spec, state = StateSpec.of(Loose), Loose(by_name={"a": before})
+    last = spec.to_json(state)
+    state.by_name = {"a": after}
+    assert json.dumps(spec.changes(state, last)) == json.dumps({"by_name": {"a": after}})
+    assert spec.changes(state, last) == {}
+
+
+def test_the_order_of_keys_inside_a_container_is_no_change() -> None:
+    spec, state = StateSpec.of(Loose), Loose(by_name={"a": 1, "b": 2})
+    last = spec.to_json(state)
+    state.by_name = {"b": 2, "a": 1}
+    assert spec.changes(state, last) == {}
+
+
+def test_a_state_of_more_than_1_mib_names_its_largest_field_and_leaves_the_last_values() -> None:
+    state = Picture()
+    last = SPEC.to_json(state)
+    state.brightness, state.name = 0.5, "x" * MOST_JSON_BYTES
+    too_large = r"Picture\.name has 1\.05 MB as JSON, Picture 1\.05 MB; at most 1\.05 MB can be sent at once"
+    with pytest.raises(ValueError, match=too_large):
+        SPEC.changes(state, last)
+    assert last == {"brightness": 1.0, "mode": "a", "name": "", "points": None}
+    with pytest.raises(ValueError, match=too_large):
+        SPEC.to_json(state)
+    state.name = "é" * (MOST_JSON_BYTES // 2 - 20)
+    assert set(SPEC.changes(state, last)) == {"brightness", "name"}
 
 
 def test_numpy_values_of_an_author_are_sent_as_numbers() -> None:

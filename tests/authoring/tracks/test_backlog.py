@@ -35,6 +35,27 @@ def test_full_backlog_drops_the_oldest() -> None:
     assert (taken(backlog, 4), backlog.received) == ([2, 3, 4, 5], 6)
 
 
+def test_retained_items_are_limited_in_bytes_like_all_others() -> None:
+    backlog: Backlog[bytes] = Backlog()
+    backlog.close()
+    backlog.start_retaining()
+    for number in range(10):
+        backlog.push(Item.encoded(bytes([number]) * (MOST_BYTES // 4), bytes))
+    backlog.reset()
+    claim = backlog.take(4, ReadMode.FIFO)
+    assert claim is not None
+    assert ([item.file[0] for item in claim.items], len(backlog)) == ([6, 7, 8, 9], 0)
+
+
+def test_retained_items_are_limited_in_number() -> None:
+    backlog = backlog_of(0)
+    backlog.start_retaining()
+    for item in ITEMS:
+        backlog.push(item)
+    backlog.reset()
+    assert (taken(backlog, 4), backlog.take(1, ReadMode.FIFO)) == ([2, 3, 4, 5], None)
+
+
 def test_take_of_more_items_than_there_are_changes_nothing() -> None:
     backlog = backlog_of(2)
     assert backlog.take(3, ReadMode.LATEST) is None

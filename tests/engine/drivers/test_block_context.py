@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reactor_runtime.authoring.values.jsonable import MOST_JSON_BYTES
 from reactor_runtime.interface import (
     Audio,
     Input,
@@ -69,6 +70,28 @@ def test_an_invalid_payload_raises_at_the_call_that_emits_it(frames: Any, error:
     with studio_of(script) as studio:
         studio.connect()
         assert studio.model.log == ["caught"]
+
+
+class Note(ModelMessage):
+    text: str
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{"type": "note", "text": "x" * MOST_JSON_BYTES}, Note("x" * MOST_JSON_BYTES)],
+    ids=["dict", "ModelMessage"],
+)
+def test_a_message_of_more_than_1_mib_raises_at_send(message: Any) -> None:
+    def script(model: Scripted) -> None:
+        with pytest.raises(ValueError, match=r"(?i)note\.text has 1\.05 MB as JSON"):
+            get_ctx().send(message)
+        model.log.append("caught")
+        paint(model)
+
+    with studio_of(script) as studio:
+        studio.connect()
+        assert studio.model.log == ["caught"]
+        assert not studio.messages
 
 
 def test_an_array_may_be_used_again_at_once() -> None:

@@ -124,11 +124,10 @@ async def test_messages_are_limited_in_encoded_bytes(outbox: Outbox) -> None:
     assert [outbox.queue_message(quarter) for _ in range(2)] == [True, False]
 
 
-async def test_an_empty_queue_takes_a_message_of_any_size(outbox: Outbox) -> None:
-    large = "x" * (2 * MOST_MESSAGE_BYTES)
-    assert [outbox.queue_message(text) for text in (large, "x")] == [True, False]
-    assert await drain(outbox) == [large]
-    assert outbox.queue_message("x")
+async def test_an_empty_queue_too_refuses_a_message_above_4_mib(outbox: Outbox) -> None:
+    largest = "x" * MOST_MESSAGE_BYTES
+    assert [outbox.queue_message(text) for text in (f"{largest}x", largest, "x")] == [False, True, False]
+    assert await drain(outbox) == [largest]
 
 
 async def test_more_than_a_second_of_sound_drops_the_oldest(outbox: Outbox) -> None:

@@ -8,10 +8,11 @@ from reactor_runtime.errors import Location, ReactorError, to_json
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES
 from reactor_runtime.server.encoding.encoded import EncodedSound
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import health_status
-from reactor_runtime.server.sessions.session import MOST_EARLY
+from reactor_runtime.server.sessions.session import MOST_EARLY, MOST_EARLY_BYTES
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import Event
@@ -322,6 +323,31 @@ async def test_an_event_is_sent_to_the_engine_and_its_answer_to_the_client(servi
     assert reply == ("reactor.reply", {"n": 1})
     fields = [{"path": "x", "message": "no"}]
     assert error == ("reactor.error", {"code": "too_late", "message": "no", "fields": fields, "event": "x"})
+
+
+async def test_events_before_the_start_are_limited_in_bytes_and_media_to_the_newest_of_a_track(
+    services: AdmissionFixture,
+) -> None:
+    controller = services.come()
+    session = services.slot.session
+    assert session is not None
+    half = f'"{"x" * (MOST_EARLY_BYTES // 2 - 2)}"'
+    for number in range(3):
+        services.inbound.route_event(controller, Event("set_level", half, number))
+        session.send_media("webcam", b"%d" % number)
+    assert [data["code"] for kind, data in await told(controller) if kind == "reactor.error"] == ["rate_limited"]
+    services.begin()
+    assert [event.ticket for event in services.engine.of(ipc.ClientEvent)] == [0, 1]
+    assert [media.file for media in services.engine.of(ipc.ClientMedia)] == [b"2"]
+
+
+async def test_a_welcome_above_4_mib_closes_the_client_with_the_reason(services: AdmissionFixture) -> None:
+    controller = services.come()
+    services.begin(level="x" * MOST_MESSAGE_BYTES)
+    assert controller.closing is not None
+    assert controller.closing.code == 1013
+    assert "the state or the schema is too large" in controller.closing.reason
+    assert not controller.given_up.is_set()
 
 
 async def test_the_reply_of_a_handler_is_in_the_answer_or_a_message_of_its_own(services: AdmissionFixture) -> None:
