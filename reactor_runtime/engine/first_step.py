@@ -13,10 +13,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.code.source import line_of, location_of
+from reactor_runtime.authoring.code.source import author_line, location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
-from reactor_runtime.errors import Location, ReactorError, is_ours
+from reactor_runtime.errors import Location, ReactorError
 
 SLOW_S = 1.0
 # The maximum of a frame whose values of 0..1 were cast to uint8 without scaling.
@@ -119,8 +119,4 @@ class FirstStep:
 
     def _place(self, frame: FrameType | None) -> Location | None:
         """Return the author's line in a stack frame or its callers, else the method that makes the video frames."""
-        while frame is not None and is_ours(frame.f_code.co_filename):
-            frame = frame.f_back
-        if frame is not None:
-            return line_of(frame)
-        return location_of(self._contract.model, self._contract.style.frames_method)
+        return author_line(frame) or location_of(self._contract.model, self._contract.style.frames_method)

@@ -98,6 +98,7 @@ class Host:
             on_bad=self._bad_media,
             on_counts=sink.send,
             on_read=self._log.on_read,
+            warn=self._warn,
             make_buffer=make_buffer,
         )
         self._emitter = Emitter(

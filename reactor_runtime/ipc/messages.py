@@ -357,6 +357,15 @@ class InputsTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class InputLost:
+    """engine → server: so many more items of an input track were dropped before the model, which reads in order."""
+
+    session: str
+    track: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class UploadTaken:
     """engine → server: the file of these UploadedBytes is open or dropped; its room in transit is free."""
 
@@ -405,6 +414,7 @@ ToServer = (
     | EventRefused
     | Kept
     | InputsTaken
+    | InputLost
     | UploadTaken
     | TraceSpans
 )

@@ -246,6 +246,10 @@ def _stats() -> Schema:
         **by_name(record({"came": rate, "taken": rate, "wanted": wanted})),
         "description": "For the controller: frames per second of each input track that has received any",
     }
+    lost = {
+        **by_name(COUNT),
+        "description": "For the controller: frames and pieces of sound that the model read too slowly, by track",
+    }
     return record(
         {
             "queue": {**COUNT, "description": "Bundles that wait to be shown"},
@@ -261,5 +265,5 @@ def _stats() -> Schema:
             "rtt_ms": maybe_ms,
             "send_ms": maybe_ms,
         },
-        {**{f"{stage}_ms": time_ms for stage in STAGES}, "inputs": inputs},
+        {**{f"{stage}_ms": time_ms for stage in STAGES}, "inputs": inputs, "inputs_lost": lost},
     )

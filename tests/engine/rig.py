@@ -25,6 +25,7 @@ from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_state import SessionState
+from reactor_runtime.errors import ReactorError
 from reactor_runtime.interface import InputField, InputState, Output, Video
 from reactor_runtime.ipc import messages as ipc
 from tests.fakes import CollectingSink, FakeClock, settle
@@ -55,6 +56,7 @@ class Rig:
 
     def __init__(self, model: type[Model], *, config: dict[str, Any] | None = None) -> None:
         self.clock = FakeClock()
+        self.warnings: list[ReactorError] = []
         self.sink = CollectingSink(self.clock)
         self.contract = Contract.of(model)
         self.emitter = Emitter(self.contract, self.clock, self.sink, frames_in=lambda: self.inputs.frame_counts)
@@ -70,6 +72,7 @@ class Rig:
             on_available=lambda: self.session.notify_input(),
             on_bad=lambda *_: None,
             on_counts=self.sink.send,
+            warn=self.warnings.append,
         )
         self.model.load(config or {})
         parts = DriverParts(self.emitter, self.inputs, self.clock, self.sink, state, UntrackedThreads())

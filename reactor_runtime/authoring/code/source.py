@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType, FunctionType
 
-from reactor_runtime.errors import Location
+from reactor_runtime.errors import Location, is_ours
 
 _LOCATION = "__reactor_location__"
 _OURS = __name__.partition(".")[0]
@@ -76,6 +76,13 @@ def line_of(frame: FrameType) -> Location:
     text = linecache.getline(file, line).rstrip("\n")
     written = text.rstrip()
     return Location(file, line, len(text) - len(text.lstrip()) + 1, len(written) + 1, text)
+
+
+def author_line(frame: FrameType | None) -> Location | None:
+    """Return the author's line in a stack frame or its nearest caller, None if there is none."""
+    while frame is not None and is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    return None if frame is None else line_of(frame)
 
 
 def _function(function: FunctionType) -> _Definition | None:

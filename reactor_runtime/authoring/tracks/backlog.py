@@ -21,10 +21,11 @@ T = TypeVar("T")
 
 
 class ReadMode(StrEnum):
-    """Choose the frames a read takes: the newest, dropping those before, or the oldest, keeping the rest."""
+    """Choose what a read takes: the newest, dropping those before, the oldest, keeping the rest, or all that wait."""
 
     LATEST = "latest"
     FIFO = "fifo"
+    ALL = "all"
 
 
 class BufferClosed(Exception):
@@ -93,6 +94,8 @@ class Backlog(Generic[T]):
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.capacity = capacity
         self.received = 0
+        # Items that a full backlog dropped before they were taken.
+        self.dropped = 0
         self.closed = False
         # Counts how often a closed backlog was reset.
         self.openings = 0
@@ -134,12 +137,16 @@ class Backlog(Generic[T]):
             self._released -= 1
 
     def take(self, n: int, mode: ReadMode) -> Claim[T] | None:
-        """Remove n items, with LATEST all before them as well; return None and change nothing if there are fewer."""
+        """Remove n items, with LATEST all before them as well; return None and change nothing if there are fewer.
+
+        With ALL, n is the least, and all are wanted.
+        """
         if self._released < n:
             return None
         count = n if mode is ReadMode.FIFO else self._released
         self._released -= count
-        return Claim([self._items.popleft() for _ in range(count)], n, self._epoch)
+        wanted = count if mode is ReadMode.ALL else n
+        return Claim([self._items.popleft() for _ in range(count)], wanted, self._epoch)
 
     def is_valid(self, claim: Claim[T]) -> bool:
         """Return whether the backlog was not cleared since the claim was taken."""
@@ -189,6 +196,7 @@ class Backlog(Generic[T]):
         for _ in range(_surplus(self._items, self.capacity)):
             self._items.popleft()
             self._released = max(self._released - 1, 0)
+            self.dropped += 1
 
 
 def _surplus(items: Collection[Item[T]], capacity: int) -> int:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import math
 import operator
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Generic, TypeVar
 
 from reactor_runtime.authoring.tracks.backlog import CAPACITY, Backlog, BufferClosed, Claim, DecodeAhead, Item, ReadMode
@@ -50,11 +52,15 @@ class WaitTimer:
 
 @dataclass(slots=True)
 class ReadCounts:
-    """Count the items that were read, those that were requested when too few were there, and the reads."""
+    """Count the items that were read, those that were requested when too few were there, and the reads.
+
+    `lost` counts items that were dropped before a model that reads in order, with FIFO or ALL, came to them.
+    """
 
     taken: int = 0
     missed: int = 0
     calls: int = 0
+    lost: int = 0
 
 
 class Reader(Generic[T]):
@@ -148,7 +154,7 @@ class InputBuffer(Generic[T]):
     arrival. `in_worker` runs a function on another thread, or at once. `on_bad` is called on any thread for an item
     that can't be decoded, which is dropped, and `on_available` when there is something to read. `on_read` is called
     with the number of a read and the items it returns, none for one that raises TimeoutError, None for one that was
-    cancelled.
+    cancelled. `on_late_read` is called by a read that comes after items were lost, with its mode and its stack frame.
     """
 
     def __init__(
@@ -160,6 +166,7 @@ class InputBuffer(Generic[T]):
         on_bad: Callable[[Item[T], Exception], None],
         on_available: Callable[[], None],
         on_read: Callable[[int, Sequence[Item[T]] | None], None] = lambda _, __: None,
+        on_late_read: Callable[[ReadMode, FrameType], None] = lambda _, __: None,
         capacity: int = CAPACITY,
     ) -> None:
         self._clock = clock
@@ -168,6 +175,9 @@ class InputBuffer(Generic[T]):
         self._on_bad = on_bad
         self._on_available = on_available
         self._on_read = on_read
+        self._on_late_read = on_late_read
+        self._reads_in_order = False
+        self._reported = 0
         # No foreign code runs and nothing is awaited under this lock.
         self._lock = threading.Lock()
         self._backlog: Backlog[T] = Backlog(capacity)
@@ -178,11 +188,12 @@ class InputBuffer(Generic[T]):
     async def read(self, n: int = 1, timeout: float | None = None, mode: ReadMode = ReadMode.LATEST) -> list[T]:
         """Wait until n items are there and return them in order of arrival.
 
-        LATEST takes the newest n and drops those before; FIFO takes the oldest n and keeps the rest. Raises
-        BufferClosed when fewer than n are left in a closed buffer, TimeoutError when n don't come within `timeout`
-        seconds, ValueError for n below 1 or above the capacity. A read that raises or is cancelled takes nothing.
+        LATEST takes the newest n and drops those before; FIFO takes the oldest n and keeps the rest; ALL takes all that
+        are there, at least n. Raises BufferClosed when fewer than n are left in a closed buffer, TimeoutError when n
+        don't come within `timeout` seconds, ValueError for n below 1 or above the capacity. A read that raises or is
+        cancelled takes nothing.
         """
-        n, mode = _checked(n, mode, self._backlog.capacity)
+        n, mode = self._checked(n, mode, sys._getframe())
         deadline = _deadline(timeout, self._clock)
         with self._waits:
             with self._lock:
@@ -216,7 +227,7 @@ class InputBuffer(Generic[T]):
         Raises BufferClosed if the buffer is closed. Never waits, and goes before pending `read` calls. While the model
         keeps calling this, items are decoded ahead and become available when they are decoded.
         """
-        n, mode = _checked(n, mode, self._backlog.capacity)
+        n, mode = self._checked(n, mode, sys._getframe())
         self.reads.calls += 1
         call = self.reads.calls
         while True:
@@ -231,7 +242,7 @@ class InputBuffer(Generic[T]):
             bad = _decode(claim.wanted)
             if not bad:
                 with self._lock:
-                    self.reads.taken += n
+                    self.reads.taken += claim.n
                 self._on_read(call, claim.wanted)
                 return _arrays(claim)
             with self._lock:
@@ -241,8 +252,11 @@ class InputBuffer(Generic[T]):
     def push(self, item: Item[T]) -> None:
         """Add an item; a closed buffer drops it."""
         with self._lock:
+            dropped = self._backlog.dropped
             if not self._backlog.push(item, hold=self._ahead.wants(item)):
                 return
+            if self._reads_in_order:
+                self.reads.lost += self._backlog.dropped - dropped
             ahead = self._ahead.start()
             available = self._backlog.newest_on_hold() is None
             self._queue.wake_first()
@@ -274,6 +288,11 @@ class InputBuffer(Generic[T]):
             self._ahead.forget_current()
             self._backlog.clear()
 
+    def begin_counting(self) -> None:
+        """Number reads and count lost items from here on, as a session begins."""
+        self.reads.calls = self.reads.lost = self._reported = 0
+        self._reads_in_order = False
+
     def interrupt(self) -> None:
         """Raise BufferClosed in all pending reads without closing the buffer."""
         with self._lock:
@@ -294,6 +313,11 @@ class InputBuffer(Generic[T]):
         return len(self._backlog)
 
     @property
+    def capacity(self) -> int:
+        """Return the number of items that may wait."""
+        return self._backlog.capacity
+
+    @property
     def total_received(self) -> int:
         """Return how many items have been accepted since the model was loaded."""
         return self._backlog.received
@@ -302,6 +326,15 @@ class InputBuffer(Generic[T]):
     def closed(self) -> bool:
         """Return whether the buffer is closed."""
         return self._backlog.closed
+
+    def _checked(self, n: int, mode: ReadMode, frame: FrameType) -> tuple[int, ReadMode]:
+        """Check the arguments of a read, and report it if items were lost since the last one."""
+        n, mode = _checked(n, mode, self._backlog.capacity)
+        self._reads_in_order = mode is not ReadMode.LATEST
+        if self.reads.lost > self._reported:
+            self._reported = self.reads.lost
+            self._on_late_read(mode, frame)
+        return n, mode
 
     async def _claim_when_first(self, reader: Reader[T], deadline: float | None) -> Claim[T]:
         missed = reader.n
@@ -329,7 +362,7 @@ class InputBuffer(Generic[T]):
             if bad:
                 self._backlog.put_back(claim, without=[item for item, _ in bad])
             else:
-                self.reads.taken += reader.n
+                self.reads.taken += claim.n
         _report(bad, self._on_bad)
         return not bad
 

@@ -6,20 +6,23 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reactor_runtime.authoring.code.source import author_line
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.authoring.tracks.backlog import BufferClosed, Item
+from reactor_runtime.authoring.tracks.backlog import BufferClosed, Item, ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
 from reactor_runtime.authoring.tracks.inputs import make_input
 from reactor_runtime.authoring.tracks.tracks import tracks_of
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.inputs.input_counter import InputCounter
-from reactor_runtime.ipc.messages import InputsTaken
+from reactor_runtime.errors import ReactorError
+from reactor_runtime.ipc.messages import InputLost, InputsTaken
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
 
@@ -40,8 +43,9 @@ class Inputs:
 
     Any thread may call `push`; all else belongs to the model's thread. Decoding has a thread of its own. `on_available`
     is called when something can be read, `on_bad` when a file can't be decoded, `on_counts` with the counts of frames
-    that came and were taken, and `on_read` with the track, the number and the items of each read of a session, None if
-    it was cancelled; each of them on any thread. `make_buffer` makes the buffer of a track.
+    that came and were taken, or lost, and `on_read` with the track, the number and the items of each read of a session,
+    None if it was cancelled; each of them on any thread. `warn` reports, once for each track and session, a model that
+    reads so slowly that items are lost. `make_buffer` makes the buffer of a track.
     """
 
     def __init__(
@@ -52,8 +56,9 @@ class Inputs:
         *,
         on_available: Callable[[], None],
         on_bad: Callable[[str, Exception], None],
-        on_counts: Callable[[InputsTaken], None],
+        on_counts: Callable[[InputsTaken | InputLost], None],
         on_read: Callable[[str, int, Sequence[Item[Any]] | None], None] = lambda _, __, ___: None,
+        warn: Callable[[ReactorError], object] = lambda _: None,
         make_buffer: MakeBuffer = make_input_buffer,
     ) -> None:
         self._waits = WaitTimer(clock)
@@ -66,6 +71,8 @@ class Inputs:
         self._on_bad = on_bad
         self._on_counts = on_counts
         self._on_read = on_read
+        self._warn = warn
+        self._warned: set[str] = set()
         self._new_buffer = make_buffer
         self._session: str | None = None
         # A session must not change between the check of a frame's session and the push.
@@ -93,7 +100,7 @@ class Inputs:
             self._counters = {track: new.get(track) or self._counters[track] for track in video}
             self._buffers, self._kinds = buffers, kinds
             for buffer in buffers.values():
-                buffer.reads.calls = 0
+                buffer.begin_counting()
         for attribute, kind in contract.inputs.items():
             setattr(model, attribute, make_input(kind, {track.name: buffers[track.name] for track in tracks_of(kind)}))
 
@@ -106,6 +113,23 @@ class Inputs:
             on_bad=functools.partial(_report, self._on_bad, track),
             on_available=self._on_available,
             on_read=functools.partial(self._on_read, track),
+            on_late_read=functools.partial(self._report_late_read, track),
+        )
+
+    def _report_late_read(self, track: str, mode: ReadMode, frame: FrameType) -> None:
+        if track in self._warned:
+            return
+        self._warned.add(track)
+        what = "frames" if self._kinds[track] == "video" else "pieces of sound"
+        lost, capacity = self._buffers[track].reads.lost, self._buffers[track].capacity
+        faster = "read more often" if mode is ReadMode.ALL else "read(mode=ReadMode.ALL) returns all that wait"
+        self._warn(
+            ReactorError(
+                f"{track}: {lost} {what} were dropped before the model read them: they come faster than it reads, "
+                f"and {capacity} wait at most",
+                hint=f"{faster}; the statistics of the session count what is lost",
+                where=author_line(frame),
+            )
         )
 
     def __bool__(self) -> bool:
@@ -138,8 +162,9 @@ class Inputs:
             self._session = session
             for counter in self._counters.values():
                 counter.begin()
+            self._warned.clear()
             for buffer in self._buffers.values():
-                buffer.reads.calls = 0
+                buffer.begin_counting()
                 if reopen:
                     buffer.reset()
                 else:
@@ -174,10 +199,15 @@ class Inputs:
         with self._lock:
             if session != self._session or track not in self._buffers:
                 return
-            self._buffers[track].push(Item.encoded(file, decode))
+            buffer = self._buffers[track]
+            lost = buffer.reads.lost
+            buffer.push(Item.encoded(file, decode))
+            lost = buffer.reads.lost - lost
             taken = self._counters[track].count_frame(session) if track in self._counters else None
         if taken is not None:
             self._on_counts(taken)
+        if lost:
+            self._on_counts(InputLost(session, track, lost))
 
     def push_array(self, track: str, array: object) -> None:
         """Push a copy of decoded media of an offline driver: a frame, a batch of frames, or sound.

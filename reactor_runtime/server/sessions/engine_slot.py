@@ -235,10 +235,12 @@ class EngineSlot:
         shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}
         controller = None if self.session is None else self.session.controller
         inputs = {} if self.session is None else self.session.demand.rates()
+        lost = {} if self.session is None else self.session.lost_inputs
+        own = {name: values for name, values in (("inputs", inputs), ("inputs_lost", lost)) if values}
 
         def send_to(client: Client) -> None:
-            rates = {"inputs": inputs} if client is controller and inputs else {}
-            client.send_message("reactor.stats", {**shared, **client.statistics(now), **rates})
+            of_controller = own if client is controller else {}
+            client.send_message("reactor.stats", {**shared, **client.statistics(now), **of_controller})
 
         self.subscribers.for_each(send_to)
 

@@ -75,6 +75,8 @@ class ServedSession:
         self.is_broken = False
         self.started_at = 0.0
         self.demand = InputDemand()
+        # Frames and pieces of sound that the model read too slowly, by track.
+        self.lost_inputs: dict[str, int] = {}
         self._early: list[ipc.ClientEvent | ipc.ClientMedia] = []
         self._untaken: dict[str, asyncio.Event] = {}
 
@@ -168,6 +170,9 @@ class ServedSession:
                 self._subscribers.send_message("reactor.state", message.changes)
             case ipc.InputsTaken():
                 self.demand.record(message)
+            case ipc.InputLost():
+                self.lost_inputs[message.track] = self.lost_inputs.get(message.track, 0) + message.count
+                self.controller.metrics.inputs_lost.add(message.track, message.count)
             case ipc.UploadTaken():
                 self._untaken.pop(message.id).set()
             case ipc.Kept():

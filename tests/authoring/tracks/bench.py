@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import FrameType
 
 from reactor_runtime import ReadMode
 from reactor_runtime.authoring.tracks.backlog import Item
@@ -24,6 +25,8 @@ class Bench:
     decoded: list[int] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
     announced: int = 0
+    # The mode of each late read, and the function that made it.
+    late: list[tuple[ReadMode, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.waits = WaitTimer(self.clock)
@@ -33,6 +36,7 @@ class Bench:
             waits=self.waits,
             on_bad=lambda _, error: self.bad.append(str(error)),
             on_available=self._announce,
+            on_late_read=lambda mode, frame: self.late.append((mode, _caller(frame))),
             capacity=self.capacity,
         )
 
@@ -64,6 +68,11 @@ class Bench:
 
     def _announce(self) -> None:
         self.announced += 1
+
+
+def _caller(frame: FrameType) -> str:
+    assert frame.f_back is not None
+    return frame.f_back.f_code.co_name
 
 
 async def outcome(task: asyncio.Task[list[int]]) -> list[int] | str:

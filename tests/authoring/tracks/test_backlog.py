@@ -22,7 +22,9 @@ def taken(backlog: Backlog[int], n: int, mode: ReadMode = ReadMode.FIFO) -> list
 
 
 @pytest.mark.parametrize(
-    ("mode", "first", "left"), [(ReadMode.LATEST, [1, 2], 0), (ReadMode.FIFO, [0, 1], 1)], ids=["latest", "fifo"]
+    ("mode", "first", "left"),
+    [(ReadMode.LATEST, [1, 2], 0), (ReadMode.FIFO, [0, 1], 1), (ReadMode.ALL, [0, 1, 2], 0)],
+    ids=["latest", "fifo", "all"],
 )
 def test_mode_decides_which_items_are_taken_and_which_stay(mode: ReadMode, first: list[int], left: int) -> None:
     backlog = backlog_of(3)
@@ -32,7 +34,7 @@ def test_mode_decides_which_items_are_taken_and_which_stay(mode: ReadMode, first
 
 def test_full_backlog_drops_the_oldest() -> None:
     backlog = backlog_of(6)
-    assert (taken(backlog, 4), backlog.received) == ([2, 3, 4, 5], 6)
+    assert (taken(backlog, 4), backlog.received, backlog.dropped) == ([2, 3, 4, 5], 6, 2)
 
 
 def test_retained_items_are_limited_in_bytes_like_all_others() -> None:

@@ -15,12 +15,18 @@ from tests.authoring.tracks.bench import Bench, outcome
 from tests.fakes import FakeClock, settle
 from tests.timeouts import TIMEOUT_S
 
-LATEST, FIFO = ReadMode.LATEST, ReadMode.FIFO
+LATEST, FIFO, ALL = ReadMode
 
 
 @pytest.mark.parametrize(
     ("mode", "n", "got", "left"),
-    [(LATEST, 1, [4], 0), (LATEST, 3, [2, 3, 4], 0), (FIFO, 1, [0], 4), (FIFO, 3, [0, 1, 2], 2)],
+    [
+        (LATEST, 1, [4], 0),
+        (LATEST, 3, [2, 3, 4], 0),
+        (FIFO, 1, [0], 4),
+        (FIFO, 3, [0, 1, 2], 2),
+        (ALL, 1, [0, 1, 2, 3, 4], 0),
+    ],
 )
 @pytest.mark.parametrize("how", ["read", "try_read"])
 async def test_mode_decides_which_items_are_read(mode: ReadMode, n: int, got: list[int], left: int, how: str) -> None:
@@ -28,6 +34,37 @@ async def test_mode_decides_which_items_are_read(mode: ReadMode, n: int, got: li
     bench.push(*range(5))
     read = bench.buffer.try_read(n, mode) if how == "try_read" else await bench.buffer.read(n, mode=mode)
     assert (read, bench.buffer.available) == (got, left)
+
+
+async def test_a_read_of_all_waits_for_n_items_and_counts_those_it_took() -> None:
+    bench = Bench()
+    reading = await bench.waiting(2, mode=ALL)
+    bench.push(1)
+    await settle()
+    assert not reading.done()
+    bench.push(2, 3)
+    assert await outcome(reading) == [1, 2, 3]
+    assert bench.buffer.reads.taken == 3
+
+
+@pytest.mark.parametrize(("mode", "lost"), [(LATEST, 0), (FIFO, 3), (ALL, 3)])
+@pytest.mark.parametrize("how", ["read", "try_read"])
+async def test_items_that_are_dropped_before_a_reader_in_order_are_lost_and_its_next_read_reports_them_once(
+    mode: ReadMode, lost: int, how: str
+) -> None:
+    bench = Bench(capacity=4)
+
+    async def read() -> None:
+        _ = bench.buffer.try_read(mode=mode) if how == "try_read" else await bench.buffer.read(mode=mode)
+
+    bench.push(*range(5))
+    await read()
+    bench.push(*range(4 + 3 - bench.buffer.available))
+    assert (bench.buffer.reads.lost, bench.late) == (lost, [])
+    await read()
+    bench.push(1)
+    await read()
+    assert bench.late == ([(mode, "read")] if lost else [])
 
 
 def test_mode_may_be_given_as_text() -> None:

@@ -13,7 +13,7 @@ from reactor_runtime.authoring.tracks.input_buffer import ReadCounts
 from reactor_runtime.engine.inputs.input_counter import InputCounter
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.interface import Audio, Input, Video
-from reactor_runtime.ipc.messages import InputsTaken
+from reactor_runtime.ipc.messages import InputLost, InputsTaken
 from reactor_runtime.media import jpeg, wav
 from tests.engine.rig import Plain, frame
 from tests.fakes import FakeClock
@@ -39,7 +39,7 @@ class Eye:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.said: list[InputsTaken] = []
+        self.said: list[InputsTaken | InputLost] = []
         model = Looking()
         self.inputs = Inputs(
             model,
@@ -55,7 +55,9 @@ class Eye:
     @property
     def told(self) -> list[tuple[str, int, int, int]]:
         """List what was told: session, and how many came, were taken and were asked for in vain."""
-        return [(each.session, each.came, each.taken, each.missed) for each in self.said]
+        return [
+            (each.session, each.came, each.taken, each.missed) for each in self.said if isinstance(each, InputsTaken)
+        ]
 
     def push(self, count: int, session: str = "s-1") -> None:
         """Send pictures, 16 a second."""

@@ -7,11 +7,28 @@ import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
+import numpy as np
 import pytest
 
-from reactor_runtime.interface import BufferClosed, Input, ReactorModel, Video, connected, disconnected
+from reactor_runtime.authoring.tracks.backlog import CAPACITY
+from reactor_runtime.interface import (
+    Audio,
+    BufferClosed,
+    Input,
+    InputState,
+    Output,
+    ReactorModel,
+    ReactorPipeline,
+    ReadMode,
+    Video,
+    connected,
+    disconnected,
+)
+from reactor_runtime.ipc.messages import InputLost
+from reactor_runtime.media import wav
 from tests.engine.rig import Picture, Plain, Rig, frame
 from tests.fakes import settle
+from tests.timeouts import TIMEOUT_S
 
 
 class Camera(Input):
@@ -49,6 +66,58 @@ class Polling(Filter):
                         await self.emit(Picture(video=frames[0]))
             except BufferClosed:
                 pass
+
+
+class Microphone(Input):
+    microphone: Audio
+
+
+class Voice(Output):
+    voice: Audio
+
+
+class Listening(ReactorPipeline):
+    """Read one piece a step, as sound comes twice as fast."""
+
+    state: InputState
+    input: Microphone
+    output: Voice
+    mode = ReadMode.FIFO
+
+    async def inference(self) -> AsyncIterator[Any]:
+        while True:
+            pieces = await self.input.microphone.read(mode=self.mode)
+            yield Voice(voice=pieces[0])
+
+
+PIECE = wav.encode(np.zeros((1, 960), np.int16), 48_000)
+
+
+async def test_a_model_that_reads_sound_too_slowly_is_warned_at_its_line_and_the_loss_is_counted() -> None:
+    for mode, fix in ((ReadMode.FIFO, "ReadMode.ALL"), (ReadMode.ALL, "read more often")):
+        rig = Rig(type("Listening", (Listening,), {"mode": mode}))
+        async with rig.running():
+            await rig.play(0.1)
+            for _ in range(CAPACITY + 6):
+                rig.inputs.push(rig.session.id, "microphone", PIECE)
+            async with asyncio.timeout(TIMEOUT_S):
+                while not rig.warnings:
+                    await rig.play(0.02)
+        assert sum(lost.count for lost in rig.sink.of(InputLost)) == 6
+        (warning,) = rig.warnings
+        assert warning.where is not None
+        assert "await self.input.microphone.read(mode=self.mode)" in warning.where.text
+        assert "pieces of sound were dropped before the model read them" in warning.message
+        assert fix in warning.hint
+
+
+async def test_a_model_that_reads_the_newest_sound_loses_nothing() -> None:
+    rig = Rig(type("Listening", (Listening,), {"mode": ReadMode.LATEST}))
+    async with rig.running():
+        for _ in range(CAPACITY + 6):
+            rig.inputs.push(rig.session.id, "microphone", PIECE)
+        await rig.play(0.1)
+    assert (rig.sink.of(InputLost), rig.warnings) == ([], [])
 
 
 @pytest.mark.parametrize("base", [Filter, Polling], ids=["read", "try_read"])

@@ -341,6 +341,18 @@ async def test_events_before_the_start_are_limited_in_bytes_and_media_to_the_new
     assert [media.file for media in services.engine.of(ipc.ClientMedia)] == [b"2"]
 
 
+async def test_lost_inputs_are_counted_for_the_controller_and_in_the_metrics(services: AdmissionFixture) -> None:
+    controller, viewer = services.come(), services.come(Role.VIEWER)
+    session = services.begin()
+    for count in (2, 3):
+        services.say(ipc.InputLost(session, "microphone", count))
+    services.slot.send_statistics(services.clock.now())
+    (statistics,) = [data for kind, data in await told(controller) if kind == "reactor.stats"]
+    assert statistics["inputs_lost"] == {"microphone": 5}
+    assert all("inputs_lost" not in data for _, data in await told(viewer))
+    assert controller.metrics.inputs_lost.counts == {"microphone": 5}
+
+
 async def test_a_welcome_above_4_mib_closes_the_client_with_the_reason(services: AdmissionFixture) -> None:
     controller = services.come()
     services.begin(level="x" * MOST_MESSAGE_BYTES)

@@ -187,6 +187,7 @@ export interface Stats {
   rtt_ms: number | null;
   send_ms: number | null;
   inputs?: Record<string, { came: number; taken: number; wanted: number | null }>;
+  inputs_lost?: Record<string, number>;
 }
 
 export type Status =
