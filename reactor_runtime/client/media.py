@@ -106,20 +106,30 @@ def read_sound(header: MediaHeader, data: bytes, *, delay_s: float) -> Sound:
 class NewestFrames:
     """Keep the newest frame of each track; a frame that was not taken is replaced.
 
-    `arrived` counts the frames of a track over all sessions and connections.
+    `arrived` counts the frames of a track over all sessions and connections, `over` those of sessions that have ended.
     """
 
     def __init__(self) -> None:
         self.arrived: dict[str, int] = {}
+        self.over: dict[str, int] = {}
         self._newest: dict[str, Frame] = {}
 
-    def put_frame(self, frame: Frame) -> None:
+    def put_frame(self, frame: Frame) -> bool:
+        """Add a frame; return False for the newest one, which a server sends again after a break."""
+        newest = self._newest.get(frame.track)
+        if frame.held and newest is not None and frame.seq == newest.seq:
+            return False
         self._newest[frame.track] = frame
         self.arrived[frame.track] = self.arrived.get(frame.track, 0) + 1
+        return True
 
     def newest(self, track: str, *, after: int = 0) -> Frame | None:
         """Return the newest frame, or None if no more than `after` frames of the track have arrived."""
         return self._newest.get(track) if self.arrived.get(track, 0) > after else None
+
+    def end_session(self) -> None:
+        """Count the frames that have arrived as those of a session that has ended."""
+        self.over = dict(self.arrived)
 
     def clear(self) -> None:
         """Drop the frames of a session that is over; `arrived` continues."""

@@ -184,25 +184,26 @@ class Session(SessionInfo):
 
         Each frame is decoded on a thread, then acknowledged and yielded; the first is acknowledged on arrival. Without
         `decode` it is decoded on the first access of `array`. When the session has ended, a frame that had arrived
-        before is still yielded, then the iterator ends. Raises `ValueError` for an unknown track.
+        before is still yielded, then the iterator ends; a later call yields frames of later sessions only. Raises
+        `ValueError` for an unknown track.
         """
         protocol = self._streams.protocol
         scope = protocol.scope
         await self._streams.wait_until(lambda: protocol.knows_model, scope)
         if scope.is_done():
             return
-        frames, before, seen = self._streams.frames, "", 0
+        frames, before, seen, first = self._streams.frames, "", 0, True
         while True:
             name = protocol.welcome.track(track, "video", "out").name if protocol.knows_model else before
             if name != before:
-                before, seen = name, 0
+                before, seen, first = name, frames.over.get(name, 0), True
             frame = frames.newest(name, after=seen) if protocol.scope is scope else None
             if frame is None:
                 if scope.is_done():
                     return
                 await self._streams.changed.wait()
                 continue
-            first, seen = not seen, frames.arrived[name]
+            seen = frames.arrived[name]
             if first:
                 # At once: the server sends as much as the socket accepts until the first acknowledgement.
                 self._streams.acknowledge(frame)
@@ -210,6 +211,7 @@ class Session(SessionInfo):
                 await asyncio.to_thread(_decode, frame)
             if not first:
                 self._streams.acknowledge(frame)
+            first = False
             yield frame
 
     def latest(self, track: str | None = None) -> Frame | None:

@@ -59,6 +59,7 @@ class SessionStreams:
         self._polled: set[str] = set()
         self._view: str | None = None
         self._session: str | None = None
+        self._scope = self.protocol.scope
 
     @property
     def sending_stopped(self) -> bool:
@@ -83,7 +84,7 @@ class SessionStreams:
                 self._receive_media(item, now, wall_s)
             else:
                 self.protocol.receive_message(Message.from_text(item), now, wall_s)
-                self._drop_frames_of_last_session()
+                self._follow_session()
         except (WireError, LookupError, ValueError, TypeError) as error:
             logger.warning("the server sent a malformed message: %s: %s", type(error).__name__, error)
         self.changed.notify_all()
@@ -126,6 +127,7 @@ class SessionStreams:
 
     def on_reconnected(self) -> None:
         self.protocol.on_reconnected()
+        self._follow_session()
         self.changed.notify_all()
 
     def end_session(self, error: ClientError) -> None:
@@ -147,13 +149,18 @@ class SessionStreams:
         self.changed.notify_all()
         self.sent.notify_all()
 
-    def _drop_frames_of_last_session(self) -> None:
-        """Drop frames and acknowledgements when another session has started: the numbers start again."""
-        session = self.protocol.status.session
-        if session not in (None, self._session):
-            self._session = session
+    def _follow_session(self) -> None:
+        """Drop frames and acknowledgements when another session has started: the numbers start again.
+
+        A controller whose session was lost gets another one, and none of the frames until then.
+        """
+        session, scope = self.protocol.status.session, self.protocol.scope
+        if session not in (None, self._session) or scope is not self._scope:
+            self._session, self._scope = session or self._session, scope
             self.frames.clear()
             self.send_queue.reset_acks()
+        if session is None:
+            self.frames.end_session()
 
     def _receive_media(self, data: bytes, now: float, wall_s: float) -> None:
         header = read_header(data)
@@ -163,6 +170,6 @@ class SessionStreams:
             return
         self.protocol.input_delay.on_frame(header.applied, now)
         frame = read_frame(header, data, delay_s=delay_s)
-        self.frames.put_frame(frame)
-        if frame.track in self._polled:
+        is_new = self.frames.put_frame(frame)
+        if frame.track in self._polled or not is_new:
             self.acknowledge(frame)

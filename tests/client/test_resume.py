@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -142,3 +143,34 @@ async def test_a_session_that_cannot_be_resumed_is_lost(
         with pytest.raises(ConnectionLost):
             await session.send("set_level", level=1)
         assert session.status.phase is (Phase.ENDED if kept else Phase.RECONNECTING)
+
+
+STILL = """
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+
+    def inference(self):
+        shown = None
+        while True:
+            if shown == self.state.level:
+                yield Idle
+            else:
+                shown = self.state.level
+                yield gray(shown)
+"""
+
+
+async def test_the_last_frame_of_an_idle_model_is_not_yielded_again_after_a_break(tmp_path: Path) -> None:
+    model = MODEL.partition("class MyModel")[0] + STILL
+    with serving(write_project(tmp_path, model), "--resume-grace", "20") as server:
+        cable = Cable(server.port)
+        async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url) as session:
+            frames = session.frames()
+            first = await anext(frames)
+            cable.cut()
+            await reaches(session, Phase.RECONNECTING)
+            await reaches(session, Phase.CONNECTED)
+            await session.send("set_level", level=50)
+            after = await anext(frames)
+            assert (after.seq, after.held) == (first.seq + 1, False)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reactor_runtime.client.errors import ConnectionLost
 from reactor_runtime.client.streams import SessionStreams
 from reactor_runtime.media import jpeg
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
 from tests.client.test_send_queue import gray
 
 TYPES = ["welcome", "state", "reply", "error", "session", "queue", "stats", "pong", "of_a_later_version"]
@@ -102,6 +102,42 @@ def test_frames_and_acknowledgements_of_the_last_session_are_dropped() -> None:
         assert isinstance(text, str), "the number was acknowledged in the session before"
         streams.receive(json.dumps({"type": "reactor.stats", "data": {}}), 1.0, 1000.0)
         assert streams.frames.newest("main") is frame
+
+
+def test_the_newest_frame_that_is_sent_again_after_a_break_is_acknowledged_and_not_new() -> None:
+    streams = SessionStreams("controller")
+    file = jpeg.encode(gray(9))
+    streams.receive(attach(MediaHeader("main", 4, 0, 0), file), 1.0, 1000.0)
+    for seq, new in ((4, False), (5, True), (5, False)):
+        before = streams.frames.arrived["main"]
+        streams.receive(attach(MediaHeader("main", seq, 0, 0, flags=FrameFlag.HELD), file), 1.0, 1000.0)
+        assert streams.frames.arrived["main"] - before == new
+        assert (streams.send_queue.take_next() is None) == new
+
+
+def test_frames_of_a_session_that_has_ended_are_over() -> None:
+    streams = SessionStreams("viewer")
+    file = attach(MediaHeader("main", 0, 0, 0), jpeg.encode(gray(9)))
+    streams.receive(session_phase("started", session="first"), 1.0, 1000.0)
+    streams.receive(file, 1.0, 1000.0)
+    assert streams.frames.over == {}
+    streams.receive(session_phase("ended", reason="left"), 1.0, 1000.0)
+    assert streams.frames.over == {"main": 1}
+    assert streams.frames.newest("main") is not None
+
+
+def test_a_controller_whose_session_was_lost_has_no_frame_until_the_next_session() -> None:
+    streams = SessionStreams("controller")
+    streams.receive(json.dumps({"type": "reactor.welcome", "data": WELCOME}), 1.0, 1000.0)
+    streams.receive(attach(MediaHeader("main", 0, 0, 0), jpeg.encode(gray(9))), 1.0, 1000.0)
+    streams.receive(session_phase("ended", reason="model_error"), 1.0, 1000.0)
+    assert streams.frames.newest("main") is not None
+    streams.on_reconnected()
+    assert streams.frames.newest("main") is None
+
+
+def session_phase(phase: str, **data: str) -> str:
+    return json.dumps({"type": "reactor.session", "data": {"phase": phase, **data}})
 
 
 def test_the_view_is_sent_again_after_a_break() -> None:

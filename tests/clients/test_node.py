@@ -90,3 +90,63 @@ def test_a_platform_without_websockets_is_told_what_to_do() -> None:
     script = f"import('{(CLIENT / 'reactor.js').as_uri()}').then(({{connect}}) => connect('http://127.0.0.1:9'))"
     with pytest.raises(AssertionError, match="there is no WebSocket here: give one as an option"):
         node("--no-experimental-websocket", "-e", script)
+
+
+FRAMES = """
+import { VideoOutputs } from "CLIENT/frames.js";
+const acknowledged = [];
+const outputs = new VideoOutputs({ acknowledge: (_, seq) => acknowledged.push(seq), onShown() {}, emit() {} });
+const later = () => new Promise((resolve) => setTimeout(resolve));
+const put = (seq, held = false) => outputs.put({ track: "main", seq, held }, new Uint8Array([seq]).buffer);
+/** Put the numbers of all frames that a reader gets into `seqs`. */
+const read = async (seqs) => {
+  for await (const { seq } of outputs.frames("main", new AbortController().signal)) seqs.push(seq);
+};
+const [early, late] = [[], []];
+"""
+
+
+def frames_in_node(script: str) -> str:
+    return node("--input-type=module", "-e", FRAMES.replace("CLIENT", CLIENT.as_uri()) + script)
+
+
+def test_the_newest_frame_that_is_sent_again_after_a_break_is_yielded_once_and_acknowledged() -> None:
+    printed = frames_in_node("""
+        outputs.restart(["main"]);
+        read(early);
+        for (const step of [() => put(4), () => outputs.restart(["main"], { resumed: true }), () => put(4, true),
+                            () => put(5), () => outputs.restart(["main"]), () => put(5, true)]) {
+          step();
+          await later();
+        }
+        console.log(`${early} ${acknowledged}`);
+    """)
+    assert printed == "4,5,5 4,4,5,5\n"
+
+
+def test_a_frame_that_was_not_read_before_a_break_is_read_after_it() -> None:
+    printed = frames_in_node("""
+        outputs.restart(["main"]);
+        const frames = outputs.frames("main", new AbortController().signal);
+        put(4);
+        outputs.restart(["main"], { resumed: true });
+        put(4, true);
+        console.log((await frames.next()).value.seq);
+    """)
+    assert printed == "4\n"
+
+
+def test_who_reads_frames_after_the_end_of_a_session_gets_those_of_the_next() -> None:
+    printed = frames_in_node("""
+        outputs.restart(["main"]);
+        read(early);
+        put(4);
+        outputs.end();
+        read(late);
+        await later();
+        outputs.restart(["main"]);
+        put(0);
+        await later();
+        console.log(`${early} ${late}`);
+    """)
+    assert printed == "4,0 0\n"

@@ -25,10 +25,15 @@ export class VideoOutputs {
     return [...this.#sinks].every(({ sink }) => sink instanceof CanvasRenderer);
   }
 
-  /** Start a session with these tracks; drop what belongs to the last one. */
-  restart(names) {
+  /** Start a session with these tracks, or with `resumed` continue it; drop what belongs to the last one. */
+  restart(names, { resumed = false } = {}) {
     this.update(names);
-    for (const { sink } of this.#sinks) sink.restart();
+    for (const { sink } of this.#sinks) sink.restart({ resumed });
+  }
+
+  /** End a session: what starts to read frames later gets none of it. */
+  end() {
+    for (const frame of this.#newest.values()) frame.over = true;
   }
 
   /** Change the tracks of the session. */
@@ -82,9 +87,20 @@ export class VideoOutputs {
   frames(track, end) {
     const take = (frame) => this.#decode(track, frame);
     const queue = new AsyncQueue({ most: 1, take, onStop: () => remove(), end });
-    const put = (header, bytes) => queue.push({ header, bytes });
+    let last = "";
+    const put = (header, bytes) => {
+      const frame = header ? `${header.seq} ${header.track}` : "";
+      // A server sends the newest frame again after a break.
+      if (!header?.held || frame !== last) queue.push({ header, bytes });
+      last = frame;
+    };
+    const restart = ({ resumed } = {}) => {
+      if (resumed) return;
+      queue.clear();
+      last = "";
+    };
     const fail = (error) => queue.fail(error);
-    const remove = this.#add({ track, sink: { put, restart: () => queue.clear() }, fail });
+    const remove = this.#add({ track, sink: { put, restart }, fail, isReader: true });
     // A reader that has ended must not hold acknowledgements.
     end.addEventListener("abort", () => remove());
     const error = this.#trackError(track);
@@ -94,10 +110,10 @@ export class VideoOutputs {
 
   /** Add a sink, and give it the newest frame. */
   #add(entry) {
-    const { track, sink } = entry;
-    const { header, bytes } = this.#newest.get(track ?? this.#names[0]) ?? {};
+    const { track, sink, isReader } = entry;
+    const { header, bytes, over } = this.#newest.get(track ?? this.#names[0]) ?? {};
     this.#sinks.add(entry);
-    if (bytes) sink.put(header, bytes);
+    if (bytes && !(over && isReader)) sink.put(header, bytes);
     return () => {
       if (this.#sinks.delete(entry)) sink.restart();
     };

@@ -40,6 +40,8 @@ export class Session extends EventTarget {
   #scope = new AbortController();
   // Whether another session starts only after reconnect().
   #over = false;
+  // Whose frames are shown.
+  #shownSession = null;
   // {session, since}: a session that may be resumed
   #resumable = null;
 
@@ -264,13 +266,16 @@ export class Session extends EventTarget {
   }
 
   #began() {
-    this.#outputs.restart(this.#names("video"));
+    const { session } = this.#protocol.welcome;
+    this.#outputs.restart(this.#names("video"), { resumed: session !== null && session === this.#shownSession });
+    this.#shownSession = session;
     this.speaker.tracks = this.#names("audio");
     this.#inputDelay.restart();
     if (this.#page?.hidden || Object.keys(this.#view).length) this.#sendView();
   }
 
   #left() {
+    if (!this.#resumable) this.#outputs.end();
     this.speaker.mixer?.restart();
     this.#inputDelay.forgetWaiting();
   }
