@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,16 +70,20 @@ class Replay:
 class Comparison:
     """Compare output and messages, as they come, with those of a recording.
 
-    `on_output` is called with the step and the arrays of each output that the recording has.
+    `on_output` is called with the step and the arrays of each output that the recording has. `volatile` has the fields
+    of messages that are not compared, by type.
     """
 
-    def __init__(self, recording: SessionRecording, on_output: OnOutput) -> None:
+    def __init__(
+        self, recording: SessionRecording, on_output: OnOutput, volatile: Mapping[str, Collection[str]] | None = None
+    ) -> None:
         self.result = Replay()
         self._steps = recording.steps
         self._code_changed_at = max((change.step for change in recording.code_changes), default=0)
         self._outputs = recording.outputs
         self._messages = recording.messages
         self._on_output = on_output
+        self._volatile = volatile or {}
         # How many outputs have been compared.
         self.outputs = 0
         self._sent = 0
@@ -127,11 +131,18 @@ class Comparison:
         """Compare the next message of the model."""
         recorded = self._messages[self._sent] if self._sent < len(self._messages) else None
         self._sent += 1
-        if recorded is not None and (recorded.type, recorded.data) != (kind, data):
+        if recorded is not None and (recorded.type, self._compared(recorded.type, recorded.data)) != (
+            kind,
+            self._compared(kind, data),
+        ):
             self.result.add_other(step, f"message {kind} {data} was {recorded.type} {recorded.data}")
         # Those of the last step may have been sent after the end of the recording.
         elif recorded is None and step < self._steps:
             self.result.add_other(step, f"message {kind} {data} is new")
+
+    def _compared(self, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        volatile = self._volatile.get(kind, ())
+        return {name: value for name, value in data.items() if name not in volatile}
 
     def finish(self) -> None:
         """Add a difference for missing outputs, and for each recorded message that was not sent."""

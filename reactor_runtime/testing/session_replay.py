@@ -14,6 +14,7 @@ from typing import Any, Literal
 from reactor_runtime import config as config_file
 from reactor_runtime import manifest
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.events.messages import volatile_fields
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import Item
@@ -83,9 +84,11 @@ def replay_recording(
     `on_loaded` is called after `load()`, `on_output` with the number of a step and its arrays, which may change when it
     returns, and `on_step` after each step.
     """
-    refuse_other_contract(recording, Contract.of(model))
+    contract = Contract.of(model)
+    refuse_other_contract(recording, contract)
     given = config.of(recording.header.config)
-    comparison = Comparison(recording, on_output)
+    volatile = {kind: volatile_fields(message) for kind, message in contract.messages.items()}
+    comparison = Comparison(recording, on_output, volatile)
     log = _ReplayLog(recording, comparison, on_step, config.of)
     with _ReplayStudio(model, given, project=project, logs=log, make_buffer=log.make_buffer) as studio:
         on_loaded()

@@ -18,6 +18,7 @@ from reactor_runtime.authoring.values.typespec import ValuePath, compile_type
 
 _NAME = "__reactor_name__"
 _SCHEMAS = "__reactor_schemas__"
+_VOLATILE = "__reactor_volatile__"
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -35,6 +36,8 @@ class ModelMessage(Record):
         super().__init_subclass__(**options)
         if is_clone(cls):
             return
+        declared = {name: value for name, value in vars(cls).items() if isinstance(value, MessageDeclaration)}
+        setattr(cls, _VOLATILE, {name: value.volatile for name, value in declared.items()})
         setattr(cls, _SCHEMAS, _own_schemas(cls))
         with declared_at(cls, "name"):
             setattr(cls, _NAME, _own_name(cls))
@@ -86,6 +89,11 @@ def message_type(cls: type[ModelMessage]) -> str:
     """Return the type of a message class on the wire."""
     name: str = vars(cls)[_NAME]
     return name
+
+
+def volatile_fields(cls: type[ModelMessage]) -> frozenset[str]:
+    """Return the fields of a message class whose values differ in each session."""
+    return frozenset(name for name, volatile in merged_over_mro(cls, _VOLATILE).items() if volatile)
 
 
 def message_to_json(message: ModelMessage) -> tuple[str, dict[str, Any]]:

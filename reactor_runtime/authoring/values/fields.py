@@ -56,6 +56,7 @@ class MessageDeclaration:
 
     default: Any
     description: str
+    volatile: bool
 
 
 def InputField(
@@ -131,12 +132,15 @@ def plain_declaration(value: object, where: str) -> object:
     )
 
 
-def MessageField(default: Any = MISSING, *, description: str = "", **unknown: Never) -> Any:
-    """Describe a field of a `ModelMessage`; without a default it is required."""
+def MessageField(default: Any = MISSING, *, description: str = "", volatile: bool = False, **unknown: Never) -> Any:
+    """Describe a field of a `ModelMessage`; without a default it is required.
+
+    `volatile` means that its value, such as a time, differs in each session: a replay does not compare it.
+    """
     if "default_factory" in unknown:
         raise TypeError("MessageField takes no default_factory; use dataclasses.field(default_factory=…) instead of it")
-    _refuse_unknown(unknown, "MessageField", ("default", "description"))
-    return MessageDeclaration(default, description)
+    _refuse_unknown(unknown, "MessageField", ("default", "description", "volatile"))
+    return MessageDeclaration(default, description, volatile)
 
 
 @dataclass(frozen=True, slots=True)

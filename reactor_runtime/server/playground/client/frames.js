@@ -94,7 +94,7 @@ export class VideoOutputs {
       if (!header?.held || frame !== last) queue.push({ header, bytes });
       last = frame;
     };
-    const restart = ({ resumed } = {}) => {
+    const restart = ({ resumed = false } = {}) => {
       if (resumed) return;
       queue.clear();
       last = "";
