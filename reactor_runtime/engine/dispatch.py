@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reactor_runtime.authoring.events.events import EventSpec
@@ -159,7 +159,7 @@ class Dispatcher:
                 answer = await self._handle(waiting)
         self._record_spans(waiting, began)
         if answer is not None:
-            self._send(answer)
+            self._send(replace(answer, n=waiting.n))
         if log is not None:
             log.on_applied()
 

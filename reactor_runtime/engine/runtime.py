@@ -46,7 +46,7 @@ class ModelRuntime:
         # The loop may end the session meanwhile.
         session = self._session
         if session is not None:
-            self._sink.send(MessageSent(session.id, kind, data, client))
+            self._sink.send(MessageSent(session.id, kind, data, client, session.handled_here))
 
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None:
         """Hand over output, one batch after the other even if several tasks emit.
@@ -67,7 +67,7 @@ class ModelRuntime:
             self._swap.step_made()
             # The first frame of new code is shown next.
             self._emitter.drop_queued()
-        if not self._emitter.first_step.checked and self._session is not None:
+        if self._session is not None:
             self._emitter.first_step.check(bundles, compute_time, sys._getframe())
         self._state.send_changes()
         emitting = self._emitting_sound if is_sound_alone(bundles) else self._emitting

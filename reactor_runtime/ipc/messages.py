@@ -287,13 +287,15 @@ class Flush:
 class MessageSent:
     """engine → server: a model message, for every client of the session or for `client` alone.
 
-    Clients receive it after the bundles that were handed over before it.
+    Clients receive it after the bundles that were handed over before it. `n` is the number of the event whose handler
+    sent it, 0 for other code: the answer to that event follows it.
     """
 
     session: str
     type: str
     data: dict[str, Any]
     client: str | None = None
+    n: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +319,10 @@ class EventApplied:
 
 @dataclass(frozen=True, slots=True)
 class EventRefused:
-    """engine → server: the event changed nothing, or its handler failed; `fields` are {path, message} objects."""
+    """engine → server: the event changed nothing, or its handler failed; `fields` are {path, message} objects.
+
+    `n` is the number of the event, 0 if it was refused before it got one.
+    """
 
     session: str
     client: str
@@ -326,6 +331,7 @@ class EventRefused:
     code: str
     message: str
     fields: list[dict[str, str]] = field(default_factory=list)
+    n: int = 0
 
 
 @dataclass(frozen=True, slots=True)

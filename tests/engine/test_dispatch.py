@@ -209,7 +209,7 @@ async def test_a_returned_message_is_the_reply_and_a_handler_may_know_its_client
     async with rig.running():
         rig.event("ping", 7)
         await rig.play(0.2)
-    assert rig.sink.of(MessageSent) == [MessageSent("s-1", "pong", {"text": "only you"}, "c-1")]
+    assert rig.sink.of(MessageSent) == [MessageSent("s-1", "pong", {"text": "only you"}, "c-1", n=1)]
     assert rig.sink.of(EventApplied) == [EventApplied("s-1", "c-1", 7, 1, ("pong", {"text": "controller"}))]
 
 
@@ -218,7 +218,7 @@ async def test_a_command_error_is_the_answer_and_is_not_logged(caplog: pytest.Lo
     async with rig.running():
         rig.event("refuse", 7)
         await rig.play(0.2)
-    assert rig.sink.of(EventRefused) == [EventRefused("s-1", "c-1", 7, "refuse", "too_late", "the show is over")]
+    assert rig.sink.of(EventRefused) == [EventRefused("s-1", "c-1", 7, "refuse", "too_late", "the show is over", n=1)]
     assert not caplog.records
 
 

@@ -28,7 +28,7 @@ from reactor_runtime.engine.hooks import author_call
 from reactor_runtime.engine.liveness import REPORT_S
 from reactor_runtime.engine.output.outstanding import ENCODING
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
-from reactor_runtime.ipc.messages import MessageSent, Started
+from reactor_runtime.ipc.messages import EventApplied, EventRefused, MessageSent, Started, ToServer
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,13 @@ class BlockDriver:
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the commands of `session`."""
-        return Dispatcher(self._model, session, self._state, self._sink.send, call=self._call_command)
+        return Dispatcher(self._model, session, self._state, self._send_answer, call=self._call_command)
+
+    def _send_answer(self, answer: ToServer) -> None:
+        """Send an answer after the messages of its command, which may wait behind blocks."""
+        queue = None if self._serving is None else self._serving.queue
+        if queue is None or not isinstance(answer, EventApplied | EventRefused) or not queue.put_answer(answer):
+            self._sink.send(answer)
 
     def swap_soon(self) -> None:
         """Apply waiting code when `start_session()` and a running command have returned; `should_stop()` is true."""
@@ -182,6 +188,8 @@ class BlockDriver:
             serving.stop()
             session.wake()
             await asyncio.wait([over, player])
+            for answer in serving.queue.take_answers():
+                self._sink.send(answer)
         player.result()
         over.result()
 
@@ -228,7 +236,7 @@ class BlockDriver:
         while not (session.stopping or serving.stopped):
             item = serving.queue.peek()
             self._settle(playing)
-            if isinstance(item, MessageSent):
+            if isinstance(item, MessageSent | EventApplied | EventRefused):
                 self._sink.send(item)
             elif item is not None and not session.held and self._fits(playing, item.frames):
                 _trace(session, item)

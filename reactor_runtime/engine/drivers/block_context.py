@@ -95,7 +95,7 @@ class BlockContext:
     def send(self, message: dict[str, Any] | ModelMessage) -> None:
         self._count_call()
         kind, data = message_to_json(message) if isinstance(message, ModelMessage) else _message_parts(message)
-        self._queue.put(MessageSent(self._session.id, kind, data))
+        self._queue.put(MessageSent(self._session.id, kind, data, n=self._session.handled_here))
 
     def enable_monitoring(self) -> None:
         with self._lock:

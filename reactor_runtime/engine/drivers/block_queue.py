@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from reactor_runtime.engine.drivers.threads import Gate, ThreadTracker
 from reactor_runtime.engine.output.unpack import ByTrack
-from reactor_runtime.ipc.messages import MessageSent
+from reactor_runtime.ipc.messages import EventApplied, EventRefused, MessageSent
 
 MOST_MESSAGES = 1000
 
@@ -30,8 +30,13 @@ class Block:
     handed_over_at: float | None = None
 
 
+Answer = EventApplied | EventRefused
+
+
 class BlockQueue:
     """Pass blocks and messages from any thread to the loop. Any thread may call `put`, only the loop the other methods.
+
+    The answer to an event waits for the messages that its handler sent.
 
     `put` of a block waits until the block was copied, so that the author may use the array again; `put` of a message
     waits only if 1,000 items are queued. `on_put` is called on the thread that calls `put`.
@@ -41,7 +46,7 @@ class BlockQueue:
         self._threads = threads
         self._on_put = on_put
         self._lock = threading.Lock()
-        self._items: deque[tuple[Block | MessageSent, Gate | None]] = deque()
+        self._items: deque[tuple[Block | MessageSent | Answer, Gate | None]] = deque()
         self._stopped = False
 
     def put(self, item: Block | MessageSent) -> None:
@@ -56,7 +61,23 @@ class BlockQueue:
         if gate is not None:
             gate.wait()
 
-    def peek(self) -> Block | MessageSent | None:
+    def put_answer(self, answer: Answer) -> bool:
+        """Insert an answer after the messages of its handler; return False if none of them waits."""
+        with self._lock:
+            numbers = [item.n if isinstance(item, MessageSent) else 0 for item, _ in self._items]
+            if self._stopped or not answer.n or answer.n not in numbers:
+                return False
+            self._items.insert(len(numbers) - numbers[::-1].index(answer.n), (answer, None))
+        self._on_put()
+        return True
+
+    def take_answers(self) -> list[Answer]:
+        """Remove and return the answers that wait."""
+        with self._lock:
+            items, self._items = self._items, deque()
+        return [item for item, _ in items if isinstance(item, Answer)]
+
+    def peek(self) -> Block | MessageSent | Answer | None:
         """Return the oldest item without removing it."""
         with self._lock:
             return self._items[0][0] if self._items else None
@@ -69,10 +90,11 @@ class BlockQueue:
             gate.open()
 
     def stop(self) -> None:
-        """Drop all items and wake all waiting threads; later items are dropped."""
+        """Drop all items but answers, and wake all waiting threads; later items are dropped."""
         with self._lock:
             self._stopped = True
-            items, self._items = self._items, deque()
+            items = tuple(self._items)
+            self._items = deque(item for item in items if isinstance(item[0], Answer))
         for _, gate in items:
             if gate is not None:
                 gate.open()

@@ -120,9 +120,13 @@ class Client:
     def send_message(self, kind: str, data: Mapping[str, Any], message_id: str | int | None = None) -> None:
         """Encode and queue a text message; do nothing after `close`."""
         if self._takes_messages:
-            if self._catch_up is not None:
-                self._catch_up(self)
-            self.send_encoded(encode_text(kind, data, message_id))
+            self.send_alone(encode_text(kind, data, message_id))
+
+    def send_alone(self, text: str) -> None:
+        """Queue an encoded text message to this client alone, after what was broadcast before."""
+        if self._catch_up is not None:
+            self._catch_up(self)
+        self.send_encoded(text)
 
     def send_encoded(self, message: str | bytes) -> None:
         """Queue an encoded message, which is never replaced; give up a client that leaves 1,000 or 4 MiB unread."""

@@ -31,6 +31,8 @@ EARLY_S = 0.00025
 # The shortest gap between frames, in intervals: late frames after a stall are not shown in a burst.
 SHORTEST_GAP = 0.8
 RATE_S = 2.0
+MOST_MESSAGES = 200
+MOST_MESSAGE_BYTES = 2 << 20
 
 
 class PlayoutTarget(Protocol):
@@ -53,10 +55,18 @@ class _Queued:
     dropped: bool = False
 
 
+@dataclass(slots=True)
+class _Message:
+    deliver: Callable[[], None]
+    size_bytes: int
+    n: int
+
+
 class Playout:
     """Show bundles when they are due, and deliver messages after the bundles before them; belongs to the server's loop.
 
-    The queue is bounded by the engine, which sends no more bundles than it has credits for.
+    Bundles are bounded by the engine, which sends no more than it has credits for. Of messages 200 and 2 MiB wait; with
+    more, the oldest is delivered before its bundles.
     """
 
     def __init__(
@@ -72,7 +82,7 @@ class Playout:
         self._target = target
         self._send_credit = send_credit
         self._alarm = Alarm(clock)
-        self._queue: deque[_Queued | Callable[[], None]] = deque()
+        self._queue: deque[_Queued | _Message] = deque()
         self._not_before = 0.0
         self._flushed = False
         self._tracks_since_flush: set[str] = set()
@@ -116,19 +126,41 @@ class Playout:
                 found = index
         return found
 
-    def put_message(self, deliver: Callable[[], None]) -> None:
-        """Call `deliver` after everything queued so far has been shown."""
-        if self._queue:
-            self._queue.append(deliver)
-        else:
+    def put_message(self, deliver: Callable[[], None], *, size_bytes: int = 0, n: int = 0) -> None:
+        """Call `deliver` after everything queued so far has been shown; `n` is the event whose handler sent it."""
+        if not self._queue:
             deliver()
+            return
+        self._queue.append(_Message(deliver, size_bytes, n))
+        self._deliver_surplus()
+
+    def put_answer(self, deliver: Callable[[], None], n: int, *, size_bytes: int = 0) -> None:
+        """Call `deliver` at once, or after the messages that the handler of event `n` has sent."""
+        numbers = [item.n if isinstance(item, _Message) else 0 for item in self._queue]
+        if not n or n not in numbers:
+            deliver()
+            return
+        self._queue.insert(len(numbers) - numbers[::-1].index(n), _Message(deliver, size_bytes, n))
+        self._deliver_surplus()
+
+    def _deliver_surplus(self) -> None:
+        """Deliver the oldest messages of those above the limits, before their bundles."""
+        messages = [item for item in self._queue if isinstance(item, _Message)]
+        size_bytes = sum(message.size_bytes for message in messages)
+        count = len(messages)
+        for message in messages:
+            if count <= MOST_MESSAGES and size_bytes <= MOST_MESSAGE_BYTES:
+                return
+            count, size_bytes = count - 1, size_bytes - message.size_bytes
+            self._queue.remove(message)
+            message.deliver()
 
     def flush(self, before: int) -> None:
         """Drop the bundles numbered below `before`, and deliver the messages among them at once."""
-        kept: deque[_Queued | Callable[[], None]] = deque()
+        kept: deque[_Queued | _Message] = deque()
         for item in self._queue:
-            if not isinstance(item, _Queued):
-                item() if not kept else kept.append(item)
+            if isinstance(item, _Message):
+                item.deliver() if not kept else kept.append(item)
             elif item.bundle.number < before:
                 self._count_dropped(item.bundle, "flushed")
                 self._drop(item)
@@ -169,7 +201,7 @@ class Playout:
             if isinstance(item, _Queued):
                 self._show_bundle(item)
             else:
-                item()
+                item.deliver()
         return None
 
     def _on_encoded(self, item: _Queued, encoding: Future[list[Encoded]]) -> None:

@@ -103,6 +103,10 @@ class Subscribers:
         """Send a message to all clients except those in `but`, such as those that wait for a session of their own."""
         self._fanout.publish(Broadcast(encode_text(kind, data), frozenset(but)))
 
+    def send_text(self, text: str) -> None:
+        """Send an encoded message to all clients."""
+        self._fanout.publish(Broadcast(text, ()))
+
     def for_each(self, each: Callable[[Client], None]) -> None:
         """Call `each` with every client, after the frames and messages published before."""
         self._fanout.publish(each)

@@ -21,6 +21,7 @@ from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.input_demand import InputDemand
 from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnNotice
+from reactor_runtime.wire.codec import encode_text
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -164,7 +165,8 @@ class ServedSession:
                 self._playout.flush(message.before)
                 self._subscribers.drop_sound()
             case ipc.MessageSent():
-                self._playout.put_message(lambda: self._deliver(message))
+                text = encode_text(message.type, message.data)
+                self._playout.put_message(lambda: self._deliver(message, text), size_bytes=len(text), n=message.n)
             case ipc.StateChanged():
                 self.state.update(message.changes)
                 self._subscribers.send_message("reactor.state", message.changes)
@@ -181,18 +183,10 @@ class ServedSession:
             case ipc.TraceSpans():
                 if self.controller.metrics.trace is not None:
                     self.controller.metrics.trace.spans(message, self.controller.ids.get("engine", ""))
-            case ipc.EventApplied() | ipc.EventRefused() if self._is_for_former_connection(message):
-                logger.debug("an answer for a connection that has gone session=%s", self.id)
-            case ipc.EventApplied():
-                self._answer(message)
-            case ipc.EventRefused():
-                self.controller.send_error(
-                    message.code,
-                    message.message,
-                    message_id=message.ticket,
-                    fields=message.fields,
-                    event=message.event or None,
-                )
+            case ipc.EventApplied() | ipc.EventRefused():
+                reply = message.reply if isinstance(message, ipc.EventApplied) else None
+                size_bytes = 0 if reply is None else len(encode_text(*reply))
+                self._playout.put_answer(lambda: self._answer(message), message.n, size_bytes=size_bytes)
             case _:
                 logger.error("unexpected message of the engine: %s", type(message).__name__, extra=self.controller.ids)
 
@@ -211,7 +205,20 @@ class ServedSession:
         """Return whether an answer has the id of another connection: an id is valid on its own connection only."""
         return answer.ticket is not None and answer.client != self.controller.id
 
-    def _answer(self, answer: ipc.EventApplied) -> None:
+    def _answer(self, answer: ipc.EventApplied | ipc.EventRefused) -> None:
+        # The controller may have resumed while the answer waited for messages.
+        if self._is_for_former_connection(answer):
+            logger.debug("an answer for a connection that has gone session=%s", self.id)
+            return
+        if isinstance(answer, ipc.EventRefused):
+            self.controller.send_error(
+                answer.code,
+                answer.message,
+                message_id=answer.ticket,
+                fields=answer.fields,
+                event=answer.event or None,
+            )
+            return
         if answer.ticket is None:
             # The event had no id, so the answer is a message of its own.
             if answer.reply is not None:
@@ -222,8 +229,8 @@ class ServedSession:
             data["message"] = {"type": answer.reply[0], "data": answer.reply[1]}
         self.controller.send_message("reactor.reply", data, answer.ticket)
 
-    def _deliver(self, message: ipc.MessageSent) -> None:
+    def _deliver(self, message: ipc.MessageSent, text: str) -> None:
         if message.client is None:
-            self._subscribers.send_message(message.type, message.data)
+            self._subscribers.send_text(text)
         elif message.client == self.client_id:
-            self.controller.send_message(message.type, message.data)
+            self.controller.send_alone(text)

@@ -7,10 +7,11 @@ import threading
 from reactor_runtime.engine.drivers.block_queue import MOST_MESSAGES, Block, BlockQueue
 from reactor_runtime.engine.drivers.threads import Gate, UntrackedThreads
 from reactor_runtime.engine.output.unpack import ByTrack
-from reactor_runtime.ipc.messages import MessageSent
+from reactor_runtime.ipc.messages import EventApplied, EventRefused, MessageSent
 from tests.timeouts import TIMEOUT_S
 
 SAID = MessageSent("s-1", "hello", {})
+OF_2 = MessageSent("s-1", "hello", {}, n=2)
 
 
 def block() -> Block:
@@ -98,3 +99,23 @@ def test_a_stop_drops_everything_and_lets_everybody_go() -> None:
     bench.queue.put(SAID)
     assert bench.queue.peek() is None
     bench.queue.remove_oldest()
+
+
+def test_an_answer_follows_the_messages_of_its_handler_and_survives_the_end_of_the_queue() -> None:
+    bench = Bench()
+    for item in (SAID, OF_2, SAID):
+        bench.queue.put(item)
+    assert not bench.queue.put_answer(EventApplied("s-1", "c-1", 1, 1))
+    assert not bench.queue.put_answer(EventRefused("s-1", "c-1", 1, "x", "busy", "no"))
+    answer = EventApplied("s-1", "c-1", 2, 2)
+    assert bench.queue.put_answer(answer)
+    order: list[object] = []
+    while (item := bench.queue.peek()) is not None:
+        order.append(item)
+        bench.queue.remove_oldest()
+    assert order == [SAID, OF_2, answer, SAID]
+    bench.queue.put(OF_2)
+    assert bench.queue.put_answer(answer)
+    bench.queue.stop()
+    assert bench.queue.take_answers() == [answer]
+    assert not bench.queue.put_answer(answer)

@@ -10,7 +10,14 @@ import pytest
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, Credit
 from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
-from reactor_runtime.server.delivery.playout import RATE_S, Playout, RecentStageTimes, StageTimes
+from reactor_runtime.server.delivery.playout import (
+    MOST_MESSAGE_BYTES,
+    MOST_MESSAGES,
+    RATE_S,
+    Playout,
+    RecentStageTimes,
+    StageTimes,
+)
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.jobs import RungsInUse
@@ -80,8 +87,14 @@ class PlayoutFixture:
         bundle = Bundle("s", number, 1000.0 + due, interval_s, self.clock.now(), 5, 3, 0.0, (), (sound,))
         self.playout.put_bundle(bundle, self.reader, 1000.0)
 
-    def put_message(self, text: str) -> None:
-        self.playout.put_message(lambda: self.shown.append((text, round(self.clock.now() - 1000.0, 4))))
+    def put_message(self, text: str, *, size_bytes: int = 0, n: int = 0) -> None:
+        self.playout.put_message(lambda: self._show(text), size_bytes=size_bytes, n=n)
+
+    def put_answer(self, text: str, n: int) -> None:
+        self.playout.put_answer(lambda: self._show(text), n)
+
+    def _show(self, text: str) -> None:
+        self.shown.append((text, round(self.clock.now() - 1000.0, 4)))
 
     @property
     def order(self) -> list[int | str]:
@@ -181,6 +194,37 @@ async def test_a_message_keeps_its_place_among_frames(fixture: PlayoutFixture) -
     await fixture.clock.advance(1.0)
     assert fixture.order == ["first", 0, "second", 1]
     assert fixture.shown[0][1] == 0.0
+
+
+async def test_an_answer_follows_the_messages_of_its_handler_and_nothing_else(fixture: PlayoutFixture) -> None:
+    fixture.put_frame(0, 0.1)
+    fixture.put_message("of a step")
+    fixture.put_message("of 2", n=2)
+    fixture.put_message("of 2 too", n=2)
+    fixture.put_frame(1, 0.2)
+    fixture.put_answer("answer 1", 1)
+    fixture.put_answer("no number", 0)
+    fixture.put_answer("answer 2", 2)
+    fixture.encoder.run_all()
+    await fixture.clock.advance(1.0)
+    assert fixture.order == ["answer 1", "no number", 0, "of a step", "of 2", "of 2 too", "answer 2", 1]
+    fixture.put_answer("answer 3", 2)
+    assert fixture.order[-1] == "answer 3"
+
+
+@pytest.mark.parametrize(("size_bytes", "most"), [(0, MOST_MESSAGES), (MOST_MESSAGE_BYTES // 4, 4)])
+async def test_messages_that_wait_for_a_frame_are_bounded_and_stay_in_order(
+    fixture: PlayoutFixture, size_bytes: int, most: int
+) -> None:
+    fixture.put_frame(0, 100.0)
+    texts = [str(number) for number in range(most + 3)]
+    for text in texts:
+        fixture.put_message(text, size_bytes=size_bytes)
+    assert fixture.order == texts[:3]
+    assert len(fixture.playout) == most + 1
+    fixture.encoder.run_all()
+    await fixture.clock.advance(101.0)
+    assert fixture.order == [*texts[:3], 0, *texts[3:]]
 
 
 async def test_a_flush_drops_older_frames_and_flags_the_next(fixture: PlayoutFixture) -> None:
