@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,12 @@ from reactor_runtime.media.tensors import to_host, torch_of
 __all__ = ["Layout", "to_frames"]
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+# How many values of each axis are read for a warning, at least; images overshoot their range a little.
+_SAMPLED = 16
+_MARGIN = 0.25
+_MOST_OUTSIDE = 0.1
+_OVERFLOW = "float16 overflows above 65504, bfloat16 and float32 do not"
 
 # The ranges that float32 can scale.
 _NARROWEST, _WIDEST = 1e-30, 1e30
@@ -28,6 +35,8 @@ def to_frames(
     `value_range` are clipped, NaN becomes its low end, others are rounded to 0 to 255, halves to even. uint8 stays
     unchanged, whatever the range. One channel becomes gray.
     The result does not share memory with the input, and the tensor's device has finished when it is returned.
+    Values that are NaN, or far outside of the range, give a `UserWarning`, once for each line that calls this; about
+    10,000 values of each call are read for it.
     Raises `TypeError` for another type or dtype and `ValueError` for another shape; both name the fix.
     """
     low, high = _checked_range(value_range)
@@ -38,6 +47,8 @@ def to_frames(
     _check(images, layout, value_range)
     if layout.startswith("B"):
         images = images[0]
+    if "uint8" not in str(images.dtype):
+        _warn_of_values(images if torch is None else images.detach(), low, high)
     axes = channels_last(layout)
     if torch is None:
         return levels(images.transpose(axes), low, high)
@@ -48,6 +59,29 @@ def to_frames(
         images = images.view(torch.uint16)
     # NumPy on one thread is as fast as torch on two, and does not wait for threads of a machine that is busy encoding.
     return levels(to_host(torch, images), low, high)
+
+
+def _warn_of_values(images: Any, low: float, high: float) -> None:
+    """Warn of a sample of values that are NaN or clipped; the texts are constant, so that each is shown once a line."""
+    torch = torch_of(images)
+    sample = images[tuple(slice(None, None, max(1, size // _SAMPLED)) for size in images.shape)]
+    values = (sample if torch is None else to_host(torch, sample.float())).astype(np.float32)
+    if not values.size:
+        return
+    margin = _MARGIN * (high - low)
+    with np.errstate(invalid="ignore"):
+        outside = np.count_nonzero((values < low - margin) | (values > high + margin))
+    if np.isnan(values).any():
+        warnings.warn(
+            f"to_frames: values are NaN, and become black: look for what computes the first NaN; {_OVERFLOW}",
+            stacklevel=3,
+        )
+    elif outside > _MOST_OUTSIDE * values.size:
+        warnings.warn(
+            f"to_frames: values are far outside of value_range={(low, high)}, and are clipped: give the range of the "
+            "model's output",
+            stacklevel=3,
+        )
 
 
 def _checked_range(value_range: tuple[float, float]) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,6 +22,8 @@ from tests.torched import DEVICES, FLOATS, torch
 
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 RANGES = [(-1, 1), (0, 1), (0, 255)]
+# The tests of the values use those that are warned of.
+pytestmark = pytest.mark.filterwarnings("ignore:to_frames:UserWarning")
 SIZES = {"B": 1, "C": 3, "T": 2, "H": 5, "W": 7}
 ODD = [np.nan, np.inf, -np.inf, -0.0, 1e-40, 1e30, -1e30]
 
@@ -280,3 +283,41 @@ print([name for name in sys.modules if name.partition(".")[0] == "torch"])
     root = Path(__file__).parent.parent
     result = subprocess.run(run, cwd=root, capture_output=True, text=True, check=False)
     assert result.stdout.strip() == "[]", result.stderr
+
+
+def outcome(values: Any, value_range: tuple[float, float] = (-1, 1)) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        to_frames(values, "HWC", value_range)
+    assert all(warning.filename == __file__ for warning in caught)
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("as_tensor", [False, True], ids=["array", "tensor"])
+@pytest.mark.parametrize(
+    ("level", "value_range", "words"),
+    [
+        (np.nan, (-1, 1), "values are NaN"),
+        (90.0, (-1, 1), "values are far outside of value_range=(-1.0, 1.0)"),
+        (1.2, (0, 1), ""),
+        (0.5, (0, 255), ""),
+    ],
+)
+def test_values_that_are_nan_or_far_outside_of_the_range_give_a_warning_at_the_call(
+    level: float, value_range: tuple[float, float], words: str, as_tensor: bool
+) -> None:
+    values: Any = np.full((90, 160, 3), level, np.float32)
+    if as_tensor:
+        values = pytest.importorskip("torch").from_numpy(values)
+    found = outcome(values, value_range)
+    assert len(found) == bool(words)
+    assert all(words in each for each in found)
+
+
+def test_a_warning_of_values_is_given_once_for_each_line() -> None:
+    values = np.full((90, 160, 3), np.nan, np.float32)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            to_frames(values, "HWC")
+    assert len(caught) == 1

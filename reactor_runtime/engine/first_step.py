@@ -1,4 +1,6 @@
-"""The check of a model's first step, which reports output that is probably a mistake, with the author's line.
+"""The check of a model's output, which reports what is probably a mistake, with the author's line.
+
+The first output is checked whole, later ones by a few pixels once a second.
 
 `reactor run`, `reactor check --step` and the offline drivers use it. Output that can't be shown raises at the author's
 `yield`; see `media.frames` and `engine.author`.
@@ -22,12 +24,22 @@ SLOW_S = 1.0
 # The maximum of a frame whose values of 0..1 were cast to uint8 without scaling.
 _DARKEST = 1
 
+WATCH_S = 1.0
+# So many looks in a row, one each second, find a black frame.
+BLACK_LOOKS = 3
+# About 1,000 values of a frame are read.
+_SAMPLED = 16
+
 Bundles = Sequence[Mapping[TrackSpec, NDArray[Any]]]
 Report = Callable[[ReactorError], object]
 
 _BLACK_HINT = (
     "values of 0..1, and NaN, become 0 when they are cast to uint8: use reactor_runtime.frames.to_frames, "
     "and check for NaN before it; a video that begins black is fine"
+)
+_BLACK_LATER_HINT = (
+    "NaN becomes 0 when it is cast to uint8: look for what computes the first NaN; "
+    "a video that is meant to be black is fine"
 )
 SLOW_HINT = (
     "if only the first step is slow, as with torch.compile, set warmup = 1 on the class; else do less in a step: fewer "
@@ -68,13 +80,53 @@ def _track_facts(track: TrackSpec, arrays: Sequence[NDArray[Any]]) -> dict[str, 
     return {**facts, "channels": len(arrays[0]), "seconds": samples / (track.sample_rate or 1)}
 
 
-class FirstStep:
-    """Check the first output after a model's load, and after a change of its code.
+class BlackWatch:
+    """Find a video track that becomes black and stays it for 3 s: values that have become NaN are 0 as uint8.
 
-    `seconds` reads a clock that does not advance while the model waits; without it the driver passes the duration.
+    Reads about 1,000 values of the newest frame, once a second.
     """
 
-    def __init__(self, contract: Contract, report: Report, seconds: Callable[[], float] | None = None) -> None:
+    def __init__(self) -> None:
+        self._next_s = 0.0
+        self._black: dict[str, int] = {}
+
+    def look(self, now: float, bundles: Bundles) -> list[str]:
+        """Return the tracks that have just been black for 3 s, and were not before."""
+        if now < self._next_s or not bundles:
+            return []
+        self._next_s = now + WATCH_S
+        found = []
+        for track, frame in bundles[-1].items():
+            if track.kind != "video":
+                continue
+            height, width, _ = frame.shape
+            sample = frame[:: max(1, height // _SAMPLED), :: max(1, width // _SAMPLED)]
+            # A track that was never bright is that of the first step.
+            if sample.max() > _DARKEST:
+                self._black[track.name] = 0
+            elif track.name in self._black:
+                self._black[track.name] += 1
+                if self._black[track.name] == BLACK_LOOKS:
+                    found.append(track.name)
+        return found
+
+
+class FirstStep:
+    """Check the first output after a model's load, and after a change of its code; watch later output for black frames.
+
+    `now` reads the clock of the watch. `seconds` reads a clock that does not advance while the model waits; without it
+    the driver passes the duration.
+    """
+
+    def __init__(
+        self,
+        contract: Contract,
+        report: Report,
+        seconds: Callable[[], float] | None = None,
+        now: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._now = now
+        self._watch: BlackWatch | None = BlackWatch()
         self._contract = contract
         self._report = report
         self._seconds = seconds
@@ -98,6 +150,7 @@ class FirstStep:
         self._contract = contract
         self._began = None
         self.checked = False
+        self._watch = BlackWatch()
 
     def start_timer(self) -> None:
         """Start to measure: the model computes from now on."""
@@ -105,8 +158,9 @@ class FirstStep:
             self._began = self._seconds()
 
     def check(self, bundles: Bundles, step_s: float | None, frame: FrameType | None = None) -> None:
-        """Report probable mistakes in the first output; `frame` is the author's stack frame that made it, if known."""
+        """Report probable mistakes in output; `frame` is the author's stack frame that made it, if known."""
         if self.checked:
+            self._look(bundles, frame)
             return
         self.checked = True
         if self._seconds is not None and self._began is not None:
@@ -116,6 +170,19 @@ class FirstStep:
         where = self._place(frame) if found else None
         for message, hint in found:
             self._report(ReactorError(message, hint=hint, where=where))
+
+    def _look(self, bundles: Bundles, frame: FrameType | None) -> None:
+        """Report a track that has become black, once for each load."""
+        black = [] if self._watch is None else self._watch.look(self._now(), bundles)
+        if black:
+            self._watch = None
+            self._report(
+                ReactorError(
+                    f"{black[0]} has been black for {BLACK_LOOKS} s, and was not before",
+                    hint=_BLACK_LATER_HINT,
+                    where=self._place(frame),
+                )
+            )
 
     def _place(self, frame: FrameType | None) -> Location | None:
         """Return the author's line in a stack frame or its callers, else the method that makes the video frames."""

@@ -89,7 +89,7 @@ class Host:
         self._sink = sink = SwitchableSink(LoggedSink(sink, self._log.on_message) if logs else sink)
         self._model = model
         self._failed = failed
-        self.first_step = FirstStep(contract, self._warn, seconds)
+        self.first_step = FirstStep(contract, self._warn, seconds, clock.now)
         self.inputs = Inputs(
             model,
             contract,

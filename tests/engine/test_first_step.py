@@ -81,3 +81,44 @@ def test_a_clock_that_stands_still_while_the_model_waits_measures_the_step() -> 
     step.check([{PICTURE: full(9)}], 0.0)
     step.start_timer()
     assert [warning.message.partition(",")[0] for warning in found] == ["the first step took 2.0 s"]
+
+
+class Watched:
+    """A model's output, one frame a second, after a first step that was checked."""
+
+    def __init__(self) -> None:
+        self.found: list[ReactorError] = []
+        self.now = 0.0
+        self.first_step = FirstStep(Contract.of(Plain), self.found.append, now=lambda: self.now)
+        self.emit(full(9))
+
+    def emit(self, *levels: NDArray[np.uint8], sound: bool = False) -> None:
+        for frame in levels:
+            self.now += 1.0
+            self.first_step.check([{PICTURE: frame, **({SOUND: SILENCE} if sound else {})}], 0.1, sys._getframe())
+
+
+def test_a_track_that_becomes_black_for_three_seconds_is_reported_once_at_the_line_that_makes_it() -> None:
+    watched = Watched()
+    watched.emit(full(9), full(0), full(0), full(9), full(1), full(0), sound=True)
+    assert not watched.found
+    watched.emit(full(0), full(0), full(9), *[full(0)] * 5)
+    (warning,) = watched.found
+    assert warning.message == "main has been black for 3 s, and was not before"
+    assert warning.where is not None
+    assert "first_step.check" in warning.where.text
+
+
+def test_a_track_that_was_always_black_is_left_to_the_first_step() -> None:
+    watched = Watched()
+    watched.emit(*[full(0)] * 9)
+    assert not watched.found
+
+
+def test_frames_between_the_looks_are_not_read() -> None:
+    watched = Watched()
+    watched.emit(full(9))
+    for _ in range(100):
+        watched.now += 0.01
+        watched.first_step.check([{PICTURE: full(0)}], 0.01)
+    assert not watched.found
