@@ -149,6 +149,8 @@ def test_a_loop_at_the_rate_of_its_camera_gets_no_advice() -> None:
         ({"possible_fps": 20.0}, "makes 20.0 of the 30 frames"),
         ({"possible_fps": 90.0}, "fps may be raised"),
         ({"stages_ms": {"step": 15, "convert": 10}}, "takes 40% of a step: yield contiguous uint8"),
+        # 4 frames of a step of 60 ms, two of which are shown meanwhile.
+        ({"step_p50_ms": 60.0, "step_p95_ms": 100.0, "step_p99_ms": 100.0, "possible_fps": 58.0}, "buffer_size = 3"),
         ({"step_p99_ms": 120.0}, "one step in a hundred takes 120 ms"),
         ({"stages_ms": {"step": 15, "encode": 40}}, "encoding a frame takes 40 ms"),
     ],
