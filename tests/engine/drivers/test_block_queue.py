@@ -103,8 +103,8 @@ def test_a_stop_drops_everything_and_lets_everybody_go() -> None:
 
 def test_an_answer_follows_the_messages_of_its_handler_and_survives_the_end_of_the_queue() -> None:
     bench = Bench()
-    for item in (SAID, OF_2, SAID):
-        bench.queue.put(item)
+    for message in (SAID, OF_2, SAID):
+        bench.queue.put(message)
     assert not bench.queue.put_answer(EventApplied("s-1", "c-1", 1, 1))
     assert not bench.queue.put_answer(EventRefused("s-1", "c-1", 1, "x", "busy", "no"))
     answer = EventApplied("s-1", "c-1", 2, 2)
