@@ -364,10 +364,14 @@ class InputsTaken:
 
 @dataclass(frozen=True, slots=True)
 class InputLost:
-    """engine → server: so many more items of an input track were dropped before the model, which reads in order."""
+    """engine → server: so many more items of an input track were dropped before the model, which reads in order.
+
+    `kind` is that of the track, "video" or "audio".
+    """
 
     session: str
     track: str
+    kind: str
     count: int
 
 

@@ -207,7 +207,7 @@ class Inputs:
         if taken is not None:
             self._on_counts(taken)
         if lost:
-            self._on_counts(InputLost(session, track, lost))
+            self._on_counts(InputLost(session, track, self._kinds[track], lost))
 
     def push_array(self, track: str, array: object) -> None:
         """Push a copy of decoded media of an offline driver: a frame, a batch of frames, or sound.

@@ -51,7 +51,7 @@ class _Reported(Collector):
         about = "Kinds of resources that grew in three sessions of an engine in a row"
         yield _counts("reactor_leaks", about, "kind", metrics.leaks.counts)
         about = "Frames and pieces of sound of clients that were dropped before the model, which reads in order"
-        yield _counts("reactor_inputs_lost", about, "track", metrics.inputs_lost.counts)
+        yield _counts("reactor_inputs_lost", about, "kind", metrics.inputs_lost.counts)
         yield from self._frames()
         yield from self._traffic()
         yield _times("reactor_step", "Time of a step of the model", metrics.step_s)

@@ -174,7 +174,7 @@ class ServedSession:
                 self.demand.record(message)
             case ipc.InputLost():
                 self.lost_inputs[message.track] = self.lost_inputs.get(message.track, 0) + message.count
-                self.controller.metrics.inputs_lost.add(message.track, message.count)
+                self.controller.metrics.inputs_lost.add(message.kind, message.count)
             case ipc.UploadTaken():
                 self._untaken.pop(message.id).set()
             case ipc.Kept():

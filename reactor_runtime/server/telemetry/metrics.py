@@ -124,7 +124,7 @@ class Metrics:
         self.traffic = TrafficCounters()
         self.errors = LabelledCounter(*(code.value for code in ErrorCode))
         self.leaks = LabelledCounter(*LEAK_KINDS)
-        self.inputs_lost = LabelledCounter()
+        self.inputs_lost = LabelledCounter("video", "audio")
         self.refusals = LabelledCounter("400", "401", "403", "421", "429", "none")
         self.step_s = Histogram(STEP_S)
         self.encode_s = Histogram(ENCODE_S)

@@ -345,12 +345,12 @@ async def test_lost_inputs_are_counted_for_the_controller_and_in_the_metrics(ser
     controller, viewer = services.come(), services.come(Role.VIEWER)
     session = services.begin()
     for count in (2, 3):
-        services.say(ipc.InputLost(session, "microphone", count))
+        services.say(ipc.InputLost(session, "microphone", "audio", count))
     services.slot.send_statistics(services.clock.now())
     (statistics,) = [data for kind, data in await told(controller) if kind == "reactor.stats"]
     assert statistics["inputs_lost"] == {"microphone": 5}
     assert all("inputs_lost" not in data for _, data in await told(viewer))
-    assert controller.metrics.inputs_lost.counts == {"microphone": 5}
+    assert controller.metrics.inputs_lost.counts == {"video": 0, "audio": 5}
 
 
 async def test_a_welcome_above_4_mib_closes_the_client_with_the_reason(services: AdmissionFixture) -> None:
