@@ -4,13 +4,13 @@ ReactorError
 ├── UsageError         exit code 2: the author or operator corrects something and starts again
 │   ├── ManifestError      reactor.yaml
 │   ├── ConfigError        config.yml or --set
-│   ├── ClassError         the model's module or class
-│   └── UnsupportedLibrary a version of Uvicorn or websockets that does not fit; in server/net/internals.py
+│   └── ClassError         the model's module or class
 ├── BindError          exit code 3: choose another port or stop what holds it
 ├── LoadError          exit code 4: load() failed
 ├── ModelFailed        exit code 1: the model failed while serving and can't go on
 ├── InvalidEvent       a client's event carries wrong values; nothing changed
 ├── WireError          a client's message can't be understood; the connection goes on
+├── BadRequest         a client does not follow HTTP; its connection is closed; in server/net/http_reader.py
 ├── Violation          a client breaks a rule of its socket, which is closed; in server/net/message_reader.py
 └── ClientError        a request of a Python client failed; the tree is in client/errors.py
 """

@@ -111,8 +111,16 @@ ROOMS = {
         "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "session", "session_state"},
     },
 }
-# The modules of the server that may import Uvicorn and websockets.
-LIBRARY_MODULES = {"server/net/internals.py", "server/net/http_server.py"}
+# The modules of the server that may import these libraries.
+LIBRARY_MODULES = {
+    "uvicorn": {"server/net/http_server.py"},
+    "httptools": {"server/net/http_reader.py"},
+    "websockets": {
+        "server/net/message_reader.py",
+        "server/net/sliced_reader.py",
+        "server/net/socket_protocol.py",
+    },
+}
 PURE = ("authoring", "media", "wire")
 WAITING = {"asyncio", "threading", "socket", "subprocess", "time", "selectors", "concurrent"}
 EXCUSED = {
@@ -204,14 +212,23 @@ def test_the_folders_of_a_package_import_as_drawn(package: str) -> None:
             assert target in ROOMS[package][source] | {source}, f"{path}:{line}: {source} may not import {target}"
 
 
-def test_one_module_of_the_server_overrides_its_libraries_and_another_checks_them() -> None:
+@pytest.mark.parametrize("library", LIBRARY_MODULES)
+def test_few_modules_of_the_server_use_a_library_of_protocols(library: str) -> None:
     server = ROOT / "reactor_runtime" / "server"
     found = {
         str(path.relative_to(server.parent))
         for path in server.rglob("*.py")
-        if {name.partition(".")[0] for name, _ in imports(path)} & {"uvicorn", "websockets"}
+        if library in {name.partition(".")[0] for name, _ in imports(path)}
     }
-    assert found == LIBRARY_MODULES
+    assert found == LIBRARY_MODULES[library]
+
+
+@pytest.mark.parametrize("path", sorted(LIBRARY_MODULES["uvicorn"]))
+def test_nothing_private_of_uvicorn_is_used(path: str) -> None:
+    tree = parse(ROOT / "reactor_runtime" / path)
+    private = {each.attr for each in ast.walk(tree) if isinstance(each, ast.Attribute) and each.attr.startswith("_")}
+    ours = {"_acceptor", "_application", "_stopped"}
+    assert private - {"__init__"} <= ours
 
 
 def test_there_is_no_circle_among_packages() -> None:

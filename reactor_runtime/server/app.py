@@ -16,6 +16,7 @@ from reactor_runtime.server.security.gate import RequestGate
 from reactor_runtime.server.security.hosts import Hosts
 from reactor_runtime.server.security.middleware import SecurityMiddleware
 from reactor_runtime.server.security.origins import Origins
+from reactor_runtime.server.security.proxies import Proxies
 from reactor_runtime.server.security.token import HEADER, Token
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
@@ -31,7 +32,7 @@ def http_config(
     """Return Uvicorn's settings for the routes behind the middleware; `port` is the actual one."""
     by_proxy = bool(options.access.proxies)
     app = guarded(routes, options, port=port, refusals=refusals, counts_requests=by_proxy, gate=gate)
-    return ServerConfig(app, refusals, proxies=options.access.proxies)
+    return ServerConfig(app, refusals, proxies=Proxies(options.access.proxies))
 
 
 def guarded(

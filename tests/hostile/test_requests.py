@@ -77,14 +77,14 @@ SHAPES = {
     "HTTP/0.9": (b"GET /live\r\n\r\n", 400),
     "no host": (get("/live", LAST), 400),
     "HTTP/1.0 without one": (get("/live", "", version="1.0"), 200),
-    "method of 10 kB": (get("/live", HOST + LAST, method="A" * 10_000), 405),
+    "method of 10 kB": (get("/live", HOST + LAST, method="A" * 10_000), 400),
     "TRACE": (get("/live", method="TRACE"), 405),
     "CONNECT": (get("localhost:80", method="CONNECT"), 404),
     "another program's upgrade": (get("/live", HOST + "Upgrade: h2c\r\nConnection: Upgrade, close\r\n"), 200),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x01" * 500, 400),
     "NULs": (bytes(5000), 400),
     "line ends": (b"\r\n" * 5000, 400),
-    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 404),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
 }
 GARBAGE = [random.Random(seed).randbytes(3000) + b"\r\n\r\n" for seed in range(20)]
 

@@ -52,7 +52,7 @@ def _lives(server: RunningServer) -> bool:
 
 
 async def test_a_request_that_does_not_arrive_times_out(open_server: RunningServer) -> None:
-    halves = [b"", b"GET /live HT", b"GET /ws HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n"]
+    halves = [b"", b"GET /live", b"GET /ws HTTP/1.1\r\nHost: localhost\r\nX-A: b\r\n"]
     answers = await asyncio.gather(*(_answer_to_half(open_server, half) for half in halves))
     assert [answer.split(b"\r\n")[0] for answer in answers] == [b"HTTP/1.1 408 Request Timeout"] * 3
 

@@ -19,17 +19,30 @@ from reactor_runtime.server.app import http_config
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.delivery.socket_sender import SocketSender
-from reactor_runtime.server.net.http_server import HttpProtocol, SocketProtocol
+from reactor_runtime.server.net.exchange import Exchange
+from reactor_runtime.server.net.http_reader import HttpReader
+from reactor_runtime.server.net.http_server import UvicornProtocol
 from reactor_runtime.server.net.listening import bind
 from reactor_runtime.server.net.message_reader import MessageReader
 from reactor_runtime.server.net.sliced_reader import SlicedReader
+from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.routes.websocket import Services as Served
 from reactor_runtime.server.routes.websocket import socket_routes
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.admission_fixture import AdmissionFixture
 from tests.timeouts import TIMEOUT_S
 
-KINDS = (Client, HttpProtocol, MessageReader, Outbox, SlicedReader, SocketProtocol, SocketSender)
+KINDS = (
+    Client,
+    Exchange,
+    HttpReader,
+    MessageReader,
+    Outbox,
+    SlicedReader,
+    SocketProtocol,
+    SocketSender,
+    UvicornProtocol,
+)
 
 
 @pytest.fixture

@@ -33,8 +33,9 @@ from reactor_runtime.cluster.messages import (
 )
 from reactor_runtime.cluster.tickets import TicketGate
 from reactor_runtime.server.delivery.client import Role
-from reactor_runtime.server.net.http_server import SocketProtocol
+from reactor_runtime.server.net.application import serving
 from reactor_runtime.server.net.message_reader import Allowance
+from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES, CloseCode
@@ -131,7 +132,7 @@ class ControlSocket:
                 self._admission.set_waiting_elsewhere(0)
 
     async def _serve_front(self, websocket: WebSocket, connection: _Connection) -> None:
-        protocol = SocketProtocol.serving(websocket.scope)
+        protocol = serving(websocket.scope, SocketProtocol)
         assert protocol is not None, "a worker runs in a server of ours"
         protocol.serve(_Orders(partial(self._execute, connection)))
         gone = asyncio.create_task(_disconnected(websocket, connection))

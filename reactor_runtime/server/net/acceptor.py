@@ -8,10 +8,13 @@ import logging
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Callable
 
 from reactor_runtime.network import network_of
 from reactor_runtime.server.net.limits import ConnectionLimiter, ConnectionPace, LineLimit
+from reactor_runtime.server.net.shares import Accounts, Share
+from reactor_runtime.server.net.tls import Handshakes, TlsConnection
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 logger = logging.getLogger(__name__)
@@ -24,6 +27,8 @@ PAUSE_S = 0.5
 # Of one address.
 OPENED_PER_S = 100.0
 OPENED_AT_ONCE = 8
+# What opening a connection costs apart from accepting it.
+OPENED_S = 200e-6
 # Refusals are counted by their status; these have none.
 DROPPED = "none"
 # An SO_LINGER that sends RST: the kernel keeps nothing of the connection.
@@ -58,7 +63,7 @@ class Acceptor:
         self._limiter = limiter
         self._refusals = refusals
         self._most_descriptors = most_descriptors
-        self._tls = tls
+        self._handshakes = None if tls is None else Handshakes(tls)
         self._refused_s = refused_s
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
@@ -68,9 +73,10 @@ class Acceptor:
         self._resuming: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def start(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
-        """Accept connections from here on; `make_protocol` makes the protocol of each."""
+    def start(self, make_protocol: Callable[[], asyncio.Protocol], accounts: Accounts) -> None:
+        """Accept connections from here on; `make_protocol` makes the protocol of each, `accounts` are charged."""
         self._make_protocol = make_protocol
+        self._accounts = accounts
         self._sock.setblocking(False)
         self._listen()
 
@@ -82,6 +88,8 @@ class Acceptor:
             self._sock.close()
             for task in self._opening:
                 task.cancel()
+            if self._handshakes is not None:
+                self._handshakes.close()
 
     def _listen(self) -> None:
         self._resuming = None
@@ -104,15 +112,18 @@ class Acceptor:
             except OSError as error:
                 self._fail(error)
                 return
-            self._admit(client, peer[0])
+            began_s = time.thread_time()
+            share = self._accounts.of_peer(peer[0], time.monotonic())
+            self._admit(client, peer[0], share)
+            share.spend(time.monotonic(), time.thread_time() - began_s + OPENED_S)
 
     def _fail(self, error: OSError) -> None:
-        if self._lines.take("accept", self._loop.time()):
+        if self._lines.take("accept", time.monotonic()):
             logger.error("no connection can be accepted: %s; trying again every %.1f s", error.strerror, PAUSE_S)
         self._pause()
         self._resuming = self._loop.call_later(PAUSE_S, self._listen)
 
-    def _admit(self, client: socket.socket, address: str) -> None:
+    def _admit(self, client: socket.socket, address: str, share: Share) -> None:
         # The kernel gives the lowest free number, so at least as many descriptors are in use.
         if client.fileno() >= self._most_descriptors:
             self._log("all addresses", "the limit of open files (ulimit -n) leaves no room")
@@ -122,8 +133,8 @@ class Acceptor:
         if self._limiter.enter(address, counted):
             wait_s = 0.0
             if not self._limiter.is_exempt(address):
-                wait_s = self._pace.wait_s(network_of(address), self._loop.time())
-            self._open(counted, self._make_protocol, HANDSHAKE_S, wait_s)
+                wait_s = self._pace.wait_s(network_of(address), time.monotonic())
+            self._open(counted, self._protocol(address, share, self._make_protocol, HANDSHAKE_S), wait_s)
             return
         self._log(network_of(address), f"--max-per-address is {self._limiter.most}")
         if len(self._refused) >= MOST_REFUSED:
@@ -131,7 +142,17 @@ class Acceptor:
             return
         self._refused.add(counted)
         self._refusals.add("429")
-        self._open(counted, lambda: _Refused(self._refused_s), self._refused_s, 0.0)
+        refused = self._protocol(address, share, lambda: _Refused(self._refused_s), self._refused_s)
+        self._open(counted, refused, 0.0)
+
+    def _protocol(
+        self, address: str, share: Share, protocol: Callable[[], asyncio.Protocol], handshake_s: float
+    ) -> Callable[[], asyncio.Protocol]:
+        """Return what makes the protocol of a connection, which with TLS is one below the given one."""
+        handshakes = self._handshakes
+        if handshakes is None:
+            return protocol
+        return lambda: TlsConnection(handshakes, share, network_of(address), protocol, handshake_s)
 
     def _forget(self, address: str, client: socket.socket) -> None:
         self._limiter.leave(address, client)
@@ -145,21 +166,16 @@ class Acceptor:
         client.close()
 
     def _log(self, source: str, reason: str) -> None:
-        if count := self._lines.take(source, self._loop.time()):
+        if count := self._lines.take(source, time.monotonic()):
             clients = "a connection" if count == 1 else f"{count} connections"
             logger.warning("refused %s from %s: %s", clients, source, reason)
 
-    def _open(
-        self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], handshake_s: float, wait_s: float
-    ) -> None:
-        task = self._loop.create_task(self._connect(client, protocol, handshake_s, wait_s))
+    def _open(self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], wait_s: float) -> None:
+        task = self._loop.create_task(self._connect(client, protocol, wait_s))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
-    async def _connect(
-        self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], handshake_s: float, wait_s: float
-    ) -> None:
-        timeout_s = None if self._tls is None else handshake_s
+    async def _connect(self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], wait_s: float) -> None:
         client.setblocking(False)
         if wait_s:
             try:
@@ -167,11 +183,9 @@ class Acceptor:
             except asyncio.CancelledError:
                 client.close()
                 raise
-        try:
-            await self._loop.connect_accepted_socket(protocol, client, ssl=self._tls, ssl_handshake_timeout=timeout_s)
-        # The peer does not speak TLS, or has gone.
-        except OSError as error:
-            logger.debug("a connection ended in its handshake: %s", error)
+        # The peer has gone.
+        with contextlib.suppress(OSError):
+            await self._loop.connect_accepted_socket(protocol, client)
 
 
 class _CountedSocket(socket.socket):

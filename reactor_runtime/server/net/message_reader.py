@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import NoReturn, Protocol
 
+from websockets.frames import Opcode
+
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.server.net.internals import Opcode, apply_mask
 from reactor_runtime.server.net.limits import Budget
 from reactor_runtime.wire.protocol import CloseCode
+
+try:
+    from websockets.speedups import apply_mask
+except ImportError:
+    # Built without the C extension.
+    from websockets.utils import apply_mask
 
 PIECE_BYTES = 1 << 16
 MOST_PIECES = 65_536

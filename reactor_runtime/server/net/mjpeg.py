@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reactor_runtime.server.net.http_server import HttpProtocol
+from reactor_runtime.server.net.http_protocol import HttpProtocol
 
 BOUNDARY = "frame"
 MEDIA_TYPE = f"multipart/x-mixed-replace; boundary={BOUNDARY}"
@@ -65,7 +65,7 @@ class FrameStream:
             return
         before, after = self._parts.around(len(item))
         if self._chunked:
-            # As h11 would, without its copies (RFC 9112, 7.1).
+            # As an exchange does, without a copy (RFC 9112, 7.1).
             before, after = b"%x\r\n%s" % (len(before) + len(item) + len(after), before), after + b"\r\n"
         self._protocol.write(before, item, after)
 

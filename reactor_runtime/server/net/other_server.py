@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from reactor_runtime.server.net.http_server import FINAL_CODES
 from reactor_runtime.server.net.message_reader import Violation
 from reactor_runtime.server.net.sliced_reader import MessageReceiver
+from reactor_runtime.server.net.socket_protocol import FINAL_CODES
 from reactor_runtime.wire.protocol import CloseCode
 
 

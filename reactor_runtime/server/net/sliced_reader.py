@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from reactor_runtime.server.net.internals import Opcode
+from websockets.frames import Opcode
+
 from reactor_runtime.server.net.limits import (
     PIECES_AT_ONCE,
     PIECES_PER_S,
@@ -18,7 +19,8 @@ from reactor_runtime.server.net.limits import (
     TokenBucket,
 )
 from reactor_runtime.server.net.message_reader import Allowance, MessageReader, Violation
-from reactor_runtime.server.net.reading import RECEIVED_S_A_BYTE, SLICE_S, Reading, Share
+from reactor_runtime.server.net.reading import RECEIVED_S, RECEIVED_S_A_BYTE, SLICE_S, Reading
+from reactor_runtime.server.net.shares import Lender, Share
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,7 @@ class SlicedReader:
         transport: asyncio.Transport,
         reading: Reading,
         budget: Budget,
+        lender: Lender,
         *,
         on_control: Callable[[bytes], None],
         on_violation: Callable[[Violation], None],
@@ -70,10 +73,11 @@ class SlicedReader:
         self._receiver: MessageReceiver | None = None
         self._started = self._discarding = self._ignoring = self._paused = False
         self._pause_s = 0.0
-        self._charged_bytes = self._dropped_bytes = self._awaited = 0
+        self._unpaid_s = 0.0
+        self._dropped_bytes = self._awaited = 0
         self._timer: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self.share = Share(VIEWER_SHARE, reading.pool, self._loop.time())
+        self.share = Share(VIEWER_SHARE, lender, time.monotonic())
 
     def feed(self, data: bytes) -> None:
         """Add bytes to read, now or later; drop them after a violation, and after 1 MiB abort the transport."""
@@ -83,7 +87,7 @@ class SlicedReader:
                 self._transport.abort()
             return
         self._messages.feed(data)
-        self._charged_bytes += len(data)
+        self._unpaid_s += RECEIVED_S + len(data) * RECEIVED_S_A_BYTE
         self._pause()
         if self._started and self._timer is None:
             self._reading.read(self)
@@ -106,7 +110,7 @@ class SlicedReader:
 
     def read_slice(self) -> bool:
         """Read for half a millisecond; return whether there is more to read now."""
-        now = self._loop.time()
+        now = time.monotonic()
         began_s = time.thread_time()
         try:
             more = self._read_until(now + SLICE_S)
@@ -120,8 +124,8 @@ class SlicedReader:
             return False
         if self._transport.is_closing():
             return False
-        spent_s = time.thread_time() - began_s + self._charged_bytes * RECEIVED_S_A_BYTE
-        self._charged_bytes = 0
+        spent_s = time.thread_time() - began_s + self._unpaid_s
+        self._unpaid_s = 0.0
         pause_s = max(self._pause_s, self.share.spend(now, spent_s))
         self._pause_s = 0.0
         if pause_s:
@@ -149,14 +153,14 @@ class SlicedReader:
         self._count(self._pieces)
 
     def _count(self, rate: TokenBucket) -> None:
-        if not rate.take(self._loop.time()):
+        if not rate.take(time.monotonic()):
             raise Violation(CloseCode.RATE_LIMITED, "too many pings or pieces of messages")
 
     def _read_until(self, deadline: float) -> bool:
         while not self._transport.is_closing():
             if not self._messages.step():
                 return False
-            if self._pause_s or self._loop.time() > deadline:
+            if self._pause_s or time.monotonic() > deadline:
                 return True
         return False
 

@@ -1,10 +1,14 @@
-"""Options of a client's connection, for HTTP and WebSocket: little is buffered, and a silent peer is detected."""
+"""A client's connection, for HTTP and WebSocket: little is buffered, and a silent peer is detected."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 from asyncio.transports import BaseTransport, Transport
+from collections.abc import Callable
+
+from reactor_runtime.server.net.shares import Share
 
 UNSENT_BYTES = 16 * 1024
 # Python has the name since 3.12.
@@ -26,8 +30,7 @@ def write_pieces(transport: Transport, *pieces: bytes) -> None:
 
 def keep_little_unsent(transport: Transport) -> None:
     """Make the buffers small: frames wait in the outbox, where a newer one can replace them."""
-    # TLS reports full when what it holds has reached the mark, other transports when that is above it.
-    transport.set_write_buffer_limits(high=1 if transport.get_extra_info("sslcontext") else 0, low=0)
+    transport.set_write_buffer_limits(high=0, low=0)
     sock = transport.get_extra_info("socket")
     if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
@@ -44,3 +47,73 @@ def notice_silence(transport: BaseTransport, after_s: int) -> None:
         option = getattr(socket, name, None)
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+class ClientConnection(asyncio.Protocol):
+    """Write what the kernel takes at once, or wait until it does; pause and resume reading.
+
+    With `stalled_s` a peer that reads nothing for so long is disconnected.
+    """
+
+    transport: Transport
+    # That of the client's address.
+    share: Share
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, stalled_s: float | None = None) -> None:
+        self._loop = loop
+        self._stalled_s = stalled_s
+        self._stalled: asyncio.TimerHandle | None = None
+        self._on_writable: Callable[[], object] | None = None
+        self._is_writable = asyncio.Event()
+        self._is_writable.set()
+        self._reading_paused = False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (as asyncio has it)
+        self._cancel_stalled()
+        self._is_writable.set()
+
+    def pause_writing(self) -> None:
+        self._is_writable.clear()
+        if self._stalled_s is not None and self._stalled is None:
+            self._stalled = self._loop.call_later(self._stalled_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._is_writable.set()
+        self._cancel_stalled()
+        if self._on_writable is not None:
+            self._on_writable()
+
+    @property
+    def ready(self) -> bool:
+        """Return whether what is written goes to the kernel at once."""
+        return self._is_writable.is_set()
+
+    async def writable(self) -> None:
+        """Wait until what was written has gone to the kernel."""
+        if not self._is_writable.is_set():
+            await self._is_writable.wait()
+
+    def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
+        """Call `on_writable` whenever the connection becomes ready again; None ends that."""
+        self._on_writable = on_writable
+
+    def write(self, *pieces: bytes) -> None:
+        """Write to the connection without waiting; nothing happens when it is closed."""
+        if not self.transport.is_closing():
+            write_pieces(self.transport, *pieces)
+
+    def pause_reading(self) -> None:
+        """Leave what arrives in the kernel."""
+        if not self._reading_paused and not self.transport.is_closing():
+            self._reading_paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._reading_paused and not self.transport.is_closing():
+            self._reading_paused = False
+            self.transport.resume_reading()
+
+    def _cancel_stalled(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None

@@ -8,9 +8,10 @@ from html import escape
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from reactor_runtime.server.routes.documents import Documents
 from reactor_runtime.server.routes.pages import DOCS_PAGE
 from reactor_runtime.server.security.middleware import NO_STORE
 from reactor_runtime.server.sessions.admission import Admission
@@ -21,6 +22,7 @@ TOKEN = "?token=TOKEN"
 
 def docs_route(admission: Admission[S]) -> Route:
     """Return the route of the page."""
+    pages = Documents("text/html")
     template = (DOCS_PAGE / "docs.html").read_text(encoding="utf-8")
 
     async def docs(request: Request) -> Response:
@@ -28,10 +30,14 @@ def docs_route(admission: Admission[S]) -> Route:
         if contract is None:
             message = "the model's class is being imported; ask again\n"
             return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
-        name = admission.settings.name_of(contract)
-        content = render(contract, str(request.base_url).rstrip("/"), TOKEN if request.state.guarded else "")
-        page = template.replace("{{name}}", escape(name)).replace("{{content}}", content)
-        return HTMLResponse(page, headers=NO_STORE)
+        url = str(request.base_url).rstrip("/")
+
+        def page() -> str:
+            content = render(contract, url, TOKEN if request.state.guarded else "")
+            named = template.replace("{{name}}", escape(admission.settings.name_of(contract)))
+            return named.replace("{{content}}", content)
+
+        return pages.response(request, contract, url, page)
 
     return Route("/docs", docs)
 

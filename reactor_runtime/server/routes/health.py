@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from reactor_runtime.server.routes.documents import Documents
 from reactor_runtime.server.security.middleware import NO_STORE
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.session import SessionPhase
@@ -25,6 +26,7 @@ FAILED_SESSIONS = 3
 
 def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]:
     """Return the routes of health and of the model's schema, which change nothing."""
+    schemas = Documents("application/json")
 
     async def health(request: Request) -> Response:
         status = health_status(admission)
@@ -45,14 +47,13 @@ def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]
         if contract is None:
             message = "the model's class is being imported; ask again\n"
             return PlainTextResponse(message, status_code=503, headers={**NO_STORE, "Retry-After": "1"})
-        described = document(
-            admission.settings.name_of(contract),
-            version(),
-            contract,
-            server_url=request.scope.get("root_path") or "/",
-            token_required=request.state.guarded,
-        )
-        return Response(json.dumps(described), media_type="application/json", headers=NO_STORE)
+        url = request.scope.get("root_path") or "/"
+
+        def described() -> str:
+            name, guarded = admission.settings.name_of(contract), request.state.guarded
+            return json.dumps(document(name, version(), contract, server_url=url, token_required=guarded))
+
+        return schemas.response(request, contract, url, described)
 
     return [Route("/health", health), Route("/live", live), Route("/ready", ready), Route("/schema", schema)]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -17,9 +17,11 @@ from starlette.websockets import WebSocketClose
 
 from reactor_runtime import manifest as manifest_file
 from reactor_runtime.errors import ReactorError
+from reactor_runtime.server.net.application import on_thread
+from reactor_runtime.server.routes.documents import Documents
 from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.streams import video_tracks
-from reactor_runtime.server.security.middleware import NO_STORE, adding_headers
+from reactor_runtime.server.security.middleware import NO_CACHE, adding_headers
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 
@@ -31,13 +33,13 @@ DOCS_PAGE = Path(__file__).parents[1] / "docs_page"
 TOKEN_SCRIPT = '  <script type="module" src="static/token.js"></script>\n'
 # Relative, so that it is right below --root-path too.
 CLIENT = 'export * from "./static/client/reactor.js";\n'
-NO_CACHE = {"Cache-Control": "no-cache"}
 
 
 def page_routes(admission: Admission[S]) -> list[BaseRoute]:
     """Return the routes of the page, its files and the JavaScript client; without `/` if the author has a page."""
     options = admission.settings.options
     html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    pages = Documents("text/html")
     document = PageDocument(html, options.manifest.page_settings)
 
     def current_document() -> PageDocument:
@@ -49,14 +51,17 @@ def page_routes(admission: Admission[S]) -> list[BaseRoute]:
             return document
 
     async def page(request: Request) -> Response:
-        shown = document if options.reload is None else await asyncio.to_thread(current_document)
+        shown = document if options.reload is None else await on_thread(request.scope, current_document)
         contract = admission.slots.contract
         tracks = video_tracks(contract) if contract is not None else []
         snapshot = f"snapshot/{quote(tracks[0])}.jpg" if tracks else None
-        text = shown.render(admission.settings.name_of(contract), str(request.base_url), snapshot)
-        if request.state.guarded:
-            return HTMLResponse(text.replace("</head>", f"{TOKEN_SCRIPT}</head>", 1), headers=NO_STORE)
-        return HTMLResponse(text, headers=NO_CACHE)
+        url = str(request.base_url)
+
+        def text() -> str:
+            made = shown.render(admission.settings.name_of(contract), url, snapshot)
+            return made.replace("</head>", f"{TOKEN_SCRIPT}</head>", 1) if request.state.guarded else made
+
+        return pages.response(request, contract, (url, shown), text)
 
     files = file_routes(document.images)
     return files if options.manifest.page is not None else [Route("/", page), *files]

@@ -14,7 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.socket_sender import SocketSender
-from reactor_runtime.server.net.http_server import HttpProtocol
+from reactor_runtime.server.net.application import serving
+from reactor_runtime.server.net.http_protocol import HttpProtocol
 from reactor_runtime.server.net.mjpeg import MEDIA_TYPE, FrameStream, Parts, is_painted
 from reactor_runtime.server.net.other_server import ItemSender
 from reactor_runtime.server.routes.websocket import Services, serve_client
@@ -88,7 +89,7 @@ class _Streams(Generic[S]):
 
     async def _stream(self, viewer: Client, request: Request, send: Send) -> None:
         parts = Parts(viewer.outbox.encoding.media_type, painted=_is_painted(request))
-        protocol = HttpProtocol.serving(request.scope)
+        protocol = serving(request.scope, HttpProtocol)
         sender = ItemSender(partial(_send_part, send, parts))
         stream = None
         if protocol is not None:

@@ -23,7 +23,7 @@ from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.socket_sender import Socket, SocketSender
-from reactor_runtime.server.net.http_server import SocketProtocol
+from reactor_runtime.server.net.application import serving
 from reactor_runtime.server.net.limits import (
     MEDIA_BYTES_A_MESSAGE,
     MESSAGES_AT_ONCE,
@@ -35,6 +35,7 @@ from reactor_runtime.server.net.limits import (
 from reactor_runtime.server.net.message_reader import Allowance, Violation
 from reactor_runtime.server.net.other_server import receive_messages, socket_sender
 from reactor_runtime.server.net.sliced_reader import VIEWER_SHARE
+from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.wire.codec import ClientMessage, decode_ack, decode_text
@@ -145,7 +146,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     returning = return_secret(websocket.scope["subprotocols"])
     services.admission.attach(client, resume, query.get("session", ""), returning=returning)
     receiver = ClientReceiver(client, services)
-    protocol = SocketProtocol.serving(websocket.scope)
+    protocol = serving(websocket.scope, SocketProtocol)
     if protocol is None:
         await _serve_elsewhere(websocket, client, services, receiver)
         return

@@ -35,6 +35,8 @@ FILES = "/static/"
 # The folder of the author's images there, for which the token is needed.
 IMAGE_FOLDER = "author"
 NO_STORE = {"Cache-Control": "no-store"}
+# To be kept, and asked for again by its ETag.
+NO_CACHE = {"Cache-Control": "no-cache"}
 CLOSE = {"Connection": "close"}
 PLAIN = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 TWO_LENGTHS = "a request has Content-Length or Transfer-Encoding, not both"

@@ -11,13 +11,16 @@ from typing import Any, cast
 import pytest
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
-from uvicorn.server import ServerState
 from websockets.frames import Frame, Opcode
 
 from reactor_runtime.server.net.acceptor import Acceptor
-from reactor_runtime.server.net.http_server import STALLED_S, HttpProtocol, HttpServer, ServerConfig, SocketProtocol
+from reactor_runtime.server.net.application import Peer, serving
+from reactor_runtime.server.net.http_protocol import STALLED_S, HttpProtocol
+from reactor_runtime.server.net.http_reader import Request
+from reactor_runtime.server.net.http_server import HttpServer, ServerConfig
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.mjpeg import FrameStream, Parts
+from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.fakes import settle
 from tests.timeouts import TIMEOUT_S
@@ -33,6 +36,9 @@ class Timers:
 
     def __init__(self) -> None:
         self.waiting: dict[float, Callable[[], object]] = {}
+
+    def time(self) -> float:
+        return 0.0
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
         self.waiting[delay] = callback
@@ -68,6 +74,10 @@ class Wire(asyncio.Transport):
     def write(self, data: Any) -> None:
         self.written += bytes(data)
 
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert low == 0
         self.high = high
@@ -92,12 +102,8 @@ def timers() -> Timers:
 
 @pytest.fixture
 def protocol(timers: Timers) -> HttpProtocol:
-    protocol = HttpProtocol(
-        ServerConfig(Starlette(), LabelledCounter()),
-        ServerState(),
-        {},
-        cast("asyncio.AbstractEventLoop", timers),
-    )
+    application = ServerConfig(Starlette(), LabelledCounter()).application
+    protocol = HttpProtocol(application, set(), cast("asyncio.AbstractEventLoop", timers))
     transport = Wire()
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
@@ -141,12 +147,15 @@ def stream(protocol: HttpProtocol, version: str = "1.1", *, painted: bool = Fals
 
 
 def test_the_application_finds_its_protocol(protocol: HttpProtocol) -> None:
-    assert HttpProtocol.serving({"state": protocol.app_state}) is protocol
+    application = ServerConfig(Starlette(), LabelledCounter()).application
+    client = Peer("127.0.0.1", 1, secure=False)
+    scope = application.scope("http", Request("GET", b"/live"), client, ("127.0.0.1", 2), protocol)
+    assert serving(scope, HttpProtocol) is protocol
 
 
 def test_another_server_s_request_has_no_protocol_of_ours() -> None:
-    assert HttpProtocol.serving({"state": {}}) is None
-    assert SocketProtocol.serving({"extensions": {}}) is None
+    assert serving({"state": {}}, HttpProtocol) is None
+    assert serving({"extensions": {}}, SocketProtocol) is None
 
 
 def test_the_transport_buffers_nothing(protocol: HttpProtocol) -> None:
@@ -174,12 +183,13 @@ async def test_a_websocket_stays_connected_that_begins_while_writing_is_paused(
 ) -> None:
     protocol.pause_writing()
     protocol.data_received(GET_WS)
+    await settle()
     websocket = wire(protocol).get_protocol()
     assert isinstance(websocket, SocketProtocol)
     websocket.resume_writing()
     assert STALLED_S not in timers.waiting
     websocket.connection_lost(None)
-    await asyncio.gather(*websocket.tasks)
+    await settle()
 
 
 def test_a_stream_is_ready_while_writing_is_not_paused(protocol: HttpProtocol) -> None:

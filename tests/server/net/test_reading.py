@@ -5,15 +5,16 @@ from collections.abc import Callable
 import pytest
 
 from reactor_runtime.server.net.limits import TokenBucket
-from reactor_runtime.server.net.reading import AT_ONCE_S, POOL_PER_S, TURN_S, Reading, Share
+from reactor_runtime.server.net.reading import Reading
+from reactor_runtime.server.net.shares import AT_ONCE_S, POOL_PER_S, TURN_S, Share
 from tests.fakes import FakeClock
 
 
 class Socket:
     """A socket with a number of slices, each of which takes `slice_s`."""
 
-    def __init__(self, clock: FakeClock, reading: Reading, slices: int, slice_s: float = 0.26 * TURN_S) -> None:
-        self.share = Share(0.005, reading.pool, clock.now())
+    def __init__(self, clock: FakeClock, slices: int, slice_s: float = 0.26 * TURN_S) -> None:
+        self.share = Share(0.005, TokenBucket(POOL_PER_S, POOL_PER_S), clock.now())
         self.slices = slices
         self._clock = clock
         self._slice_s = slice_s
@@ -34,7 +35,7 @@ class Iterations:
         self.reading = Reading(self.clock.now, self.calls.append)
 
     def socket(self, slices: int) -> Socket:
-        return Socket(self.clock, self.reading, slices)
+        return Socket(self.clock, slices)
 
     def iterate(self) -> None:
         calls, self.calls[:] = list(self.calls), []

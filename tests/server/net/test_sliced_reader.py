@@ -12,11 +12,13 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
-from reactor_runtime.server.net.http_server import ServerConfig, SocketProtocol
-from reactor_runtime.server.net.limits import PIECES_AT_ONCE, Budget
+from reactor_runtime.server.net.application import serving
+from reactor_runtime.server.net.http_server import ServerConfig, UvicornProtocol
+from reactor_runtime.server.net.limits import PIECES_AT_ONCE, Budget, TokenBucket
 from reactor_runtime.server.net.message_reader import Allowance, Violation
 from reactor_runtime.server.net.reading import Reading
 from reactor_runtime.server.net.sliced_reader import MOST_DROPPED_BYTES, SlicedReader
+from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from reactor_runtime.wire.protocol import CloseCode
 from tests.timeouts import TIMEOUT_S
@@ -58,7 +60,12 @@ class Received:
         self.wire = Wire()
         self.budget = Budget(MAX_BYTES)
         self.reader = SlicedReader(
-            self.wire, Reading(), self.budget, on_control=self.controls.append, on_violation=self.violations.append
+            self.wire,
+            Reading(),
+            self.budget,
+            TokenBucket(0, 0),
+            on_control=self.controls.append,
+            on_violation=self.violations.append,
         )
 
     async def read(self) -> None:
@@ -181,7 +188,7 @@ class Failing:
 async def _accept(scope: Scope, receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "websocket.accept"})
-    protocol = SocketProtocol.serving(scope)
+    protocol = serving(scope, SocketProtocol)
     assert protocol is not None
     protocol.serve(Failing(protocol))
     while (await receive())["type"] != "websocket.disconnect":
@@ -190,9 +197,8 @@ async def _accept(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def test_a_failure_in_a_later_slice_ends_only_that_connection(caplog: pytest.LogCaptureFixture) -> None:
     config = ServerConfig(_accept, LabelledCounter())
-    config.load()
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: SocketProtocol(config, ServerState(), {}), "127.0.0.1", 0)
+    loop, state = asyncio.get_running_loop(), ServerState()
+    server = await loop.create_server(lambda: UvicornProtocol(config, state), "127.0.0.1", 0)
     async with server, asyncio.timeout(TIMEOUT_S):
         url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with connect(url, compression=None) as failing, connect(url, compression=None) as other:

@@ -1,0 +1,100 @@
+"""The time of the event loop that an address may use, for all that it sends: handshakes, requests, messages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import Protocol
+
+from reactor_runtime.server.net.limits import MOST_SOURCES, LineLimit, TokenBucket, network_of
+
+ADDRESS_PER_S = 0.05
+AT_ONCE_S = 0.1
+POOL_PER_S = 0.1
+# More than a thread can spend, also where long work counts more.
+PROXY_PER_S = 10.0
+TURN_S = 0.002
+LONG_WORK = 5.0
+LONGEST_REST_S = 1.0
+# What an address has again before it is read again: it is looked at ten times a second, however small its debt is.
+RESUMED_S = 0.005
+
+
+class Lender(Protocol):
+    """Gives time beyond a share."""
+
+    def take(self, now: float, cost: float) -> bool:
+        """Take time and return True; take none and return False when less is left."""
+
+
+class Share:
+    """Limit the time spent on what an address, or one of its clients, sends to `per_s`, and more if it is lent.
+
+    Work that can't be interrupted delays all clients: time above 2 ms counts five times more, and is never lent. Time
+    is CPU time of the thread, so that a busy machine does not count.
+    """
+
+    def __init__(self, per_s: float, lender: Lender, now: float) -> None:
+        self.per_s = per_s
+        # Below 0 it is a debt.
+        self.left_s = AT_ONCE_S
+        self._lender = lender
+        self._at = now
+
+    def spend(self, now: float, seconds: float, *, interruptible: bool = False) -> float:
+        """Charge for work; return for how long to pause reading, usually 0."""
+        long_s = 0.0 if interruptible else max(0.0, seconds - TURN_S)
+        self.left_s = self.left(now) - seconds - LONG_WORK * long_s
+        if self.left_s >= 0:
+            return 0.0
+        if not long_s and self._lender.take(now, -self.left_s):
+            self.left_s = 0.0
+            return 0.0
+        return min(LONGEST_REST_S, -self.left_s / self.per_s)
+
+    def take(self, now: float, cost: float) -> bool:
+        """Lend time to a client of the address, of what is left or of the common pool."""
+        if cost > self.left(now):
+            return self._lender.take(now, cost)
+        self.left_s -= cost
+        return True
+
+    def wait_s(self, now: float) -> float:
+        """Return for how long nothing of the address may be read, 0 unless it has a debt."""
+        left_s = self.left(now)
+        return 0.0 if left_s >= 0 else min(LONGEST_REST_S, (RESUMED_S - left_s) / self.per_s)
+
+    def left(self, now: float) -> float:
+        """Return how many seconds are left."""
+        self.left_s = min(AT_ONCE_S, self.left_s + (now - self._at) * self.per_s)
+        self._at = now
+        return self.left_s
+
+
+class Accounts:
+    """The shares of all addresses: an IPv6 network counts as one, and proxies, the `exempt` ones, have no limit."""
+
+    def __init__(self, exempt: Container[str] = frozenset()) -> None:
+        self.lines = LineLimit()
+        self._exempt = exempt
+        self._pool = TokenBucket(POOL_PER_S, POOL_PER_S)
+        self._shares: dict[str, Share] = {}
+        self._most = MOST_SOURCES
+
+    def of_peer(self, address: str, now: float) -> Share:
+        """Return the share of the other end of a connection."""
+        return Share(PROXY_PER_S, self._pool, now) if address in self._exempt else self.of(address, now)
+
+    def of(self, address: str, now: float) -> Share:
+        """Return the share of a client."""
+        network = network_of(address)
+        share = self._shares.get(network)
+        if share is None:
+            if len(self._shares) >= self._most:
+                # A new share is like one that is whole again.
+                self._shares = {each: old for each, old in self._shares.items() if old.left(now) < AT_ONCE_S}
+                self._most = max(MOST_SOURCES, 2 * len(self._shares))
+            share = self._shares[network] = Share(ADDRESS_PER_S, self._pool, now)
+        return share
+
+    def __len__(self) -> int:
+        return len(self._shares)
