@@ -64,7 +64,7 @@ class Reading:
         try:
             while self._waiting and self._spent_s < TURN_S:
                 began = self._now()
-                connection = max(self._waiting, key=lambda each: each.share.left(began))
+                connection = max(self._waiting, key=lambda each: each.share.rest(began))
                 del self._waiting[connection]
                 if connection.read_slice():
                     self._waiting[connection] = None

@@ -8,6 +8,8 @@ from typing import Protocol
 from reactor_runtime.server.net.limits import MOST_SOURCES, LineLimit, TokenBucket, network_of
 
 ADDRESS_PER_S = 0.05
+# Several people behind one address open the page.
+ADDRESS_AT_ONCE_S = 0.25
 AT_ONCE_S = 0.1
 POOL_PER_S = 0.1
 # More than a thread can spend, also where long work counts more.
@@ -33,15 +35,18 @@ class Share:
     is CPU time of the thread, so that a busy machine does not count.
     """
 
-    def __init__(self, per_s: float, lender: Lender, now: float) -> None:
+    def __init__(self, per_s: float, lender: Lender, now: float, at_once_s: float = AT_ONCE_S) -> None:
         self.per_s = per_s
         # Below 0 it is a debt.
-        self.left_s = AT_ONCE_S
+        self.left_s = self._at_once_s = at_once_s
+        # In all, without what counts more.
+        self.spent_s = 0.0
         self._lender = lender
         self._at = now
 
     def spend(self, now: float, seconds: float, *, interruptible: bool = False) -> float:
         """Charge for work; return for how long to pause reading, usually 0."""
+        self.spent_s += seconds
         long_s = 0.0 if interruptible else max(0.0, seconds - TURN_S)
         self.left_s = self.left(now) - seconds - LONG_WORK * long_s
         if self.left_s >= 0:
@@ -51,23 +56,35 @@ class Share:
             return 0.0
         return min(LONGEST_REST_S, -self.left_s / self.per_s)
 
-    def take(self, now: float, cost: float) -> bool:
-        """Lend time to a client of the address, of what is left or of the common pool."""
-        if cost > self.left(now):
-            return self._lender.take(now, cost)
-        self.left_s -= cost
-        return True
-
     def wait_s(self, now: float) -> float:
         """Return for how long nothing of the address may be read, 0 unless it has a debt."""
         left_s = self.left(now)
         return 0.0 if left_s >= 0 else min(LONGEST_REST_S, (RESUMED_S - left_s) / self.per_s)
 
+    def rest(self, now: float) -> float:
+        """Return which part of the share is left: 1 is all of it, below 0 is a debt."""
+        return self.left(now) / self._at_once_s
+
     def left(self, now: float) -> float:
         """Return how many seconds are left."""
-        self.left_s = min(AT_ONCE_S, self.left_s + (now - self._at) * self.per_s)
+        self.left_s = min(self._at_once_s, self.left_s + (now - self._at) * self.per_s)
         self._at = now
         return self.left_s
+
+
+class AddressShare(Share):
+    """The share of an address, for its requests and handshakes. Its WebSockets have theirs, and borrow from this."""
+
+    def __init__(self, pool: TokenBucket, now: float, per_s: float = ADDRESS_PER_S) -> None:
+        super().__init__(per_s, TokenBucket(0, 0), now, ADDRESS_AT_ONCE_S)
+        self._pool = pool
+
+    def take(self, now: float, cost: float) -> bool:
+        """Lend time to a WebSocket, of what is left or of the pool of all addresses."""
+        if cost > self.left(now):
+            return self._pool.take(now, cost)
+        self.left_s -= cost
+        return True
 
 
 class Accounts:
@@ -77,23 +94,23 @@ class Accounts:
         self.lines = LineLimit()
         self._exempt = exempt
         self._pool = TokenBucket(POOL_PER_S, POOL_PER_S)
-        self._shares: dict[str, Share] = {}
+        self._shares: dict[str, AddressShare] = {}
         self._most = MOST_SOURCES
 
-    def of_peer(self, address: str, now: float) -> Share:
+    def of_peer(self, address: str, now: float) -> AddressShare:
         """Return the share of the other end of a connection."""
-        return Share(PROXY_PER_S, self._pool, now) if address in self._exempt else self.of(address, now)
+        return AddressShare(self._pool, now, PROXY_PER_S) if address in self._exempt else self.of(address, now)
 
-    def of(self, address: str, now: float) -> Share:
+    def of(self, address: str, now: float) -> AddressShare:
         """Return the share of a client."""
         network = network_of(address)
         share = self._shares.get(network)
         if share is None:
             if len(self._shares) >= self._most:
                 # A new share is like one that is whole again.
-                self._shares = {each: old for each, old in self._shares.items() if old.left(now) < AT_ONCE_S}
+                self._shares = {each: old for each, old in self._shares.items() if old.left(now) < ADDRESS_AT_ONCE_S}
                 self._most = max(MOST_SOURCES, 2 * len(self._shares))
-            share = self._shares[network] = Share(ADDRESS_PER_S, self._pool, now)
+            share = self._shares[network] = AddressShare(self._pool, now)
         return share
 
     def __len__(self) -> int:

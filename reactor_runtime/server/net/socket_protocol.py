@@ -24,7 +24,7 @@ from reactor_runtime.server.net.exchange import Exchange, RequestConnection, pla
 from reactor_runtime.server.net.http_reader import Request
 from reactor_runtime.server.net.message_reader import Violation
 from reactor_runtime.server.net.pings import NO_PONG_S, Pings
-from reactor_runtime.server.net.shares import Share
+from reactor_runtime.server.net.shares import AddressShare
 from reactor_runtime.server.net.sliced_reader import MessageReceiver, SlicedReader
 from reactor_runtime.server.net.transport import ClientConnection
 from reactor_runtime.wire.protocol import CloseCode
@@ -44,7 +44,7 @@ _FORBIDDEN = "this WebSocket was refused\n"
 class SocketProtocol(ClientConnection):
     """Serve one WebSocket, whose handshake request has arrived; use on the server's loop."""
 
-    def __init__(self, application: Application, connections: set[asyncio.Protocol], address: Share) -> None:
+    def __init__(self, application: Application, connections: set[asyncio.Protocol], address: AddressShare) -> None:
         super().__init__(asyncio.get_running_loop())
         self.closed = asyncio.Event()
         self.share = address

@@ -57,7 +57,7 @@ class Handshakes:
         if self._busy is not None or not self._waiting:
             return
         now = time.monotonic()
-        connection = max(self._waiting, key=lambda each: each.share.left(now))
+        connection = max(self._waiting, key=lambda each: each.share.rest(now))
         if wait_s := connection.share.wait_s(now):
             if self._lines.take(connection.source, now):
                 logger.warning("slowing down TLS handshakes of %s: they take too much time", connection.source)

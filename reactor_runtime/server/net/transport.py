@@ -8,7 +8,7 @@ import sys
 from asyncio.transports import BaseTransport, Transport
 from collections.abc import Callable
 
-from reactor_runtime.server.net.shares import Share
+from reactor_runtime.server.net.shares import AddressShare
 
 UNSENT_BYTES = 16 * 1024
 # Python has the name since 3.12.
@@ -57,7 +57,7 @@ class ClientConnection(asyncio.Protocol):
 
     transport: Transport
     # That of the client's address.
-    share: Share
+    share: AddressShare
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, stalled_s: float | None = None) -> None:
         self._loop = loop

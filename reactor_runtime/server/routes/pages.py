@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from starlette.websockets import WebSocketClose
 from reactor_runtime import manifest as manifest_file
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.server.net.application import on_thread
-from reactor_runtime.server.routes.documents import Documents
+from reactor_runtime.server.routes.documents import Document, Documents
 from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.streams import video_tracks
 from reactor_runtime.server.security.middleware import NO_CACHE, adding_headers
@@ -73,23 +74,23 @@ def file_routes(images: Mapping[str, Path]) -> list[BaseRoute]:
     The paths of `images` have no links.
     """
     files = {
-        path.relative_to(folder).as_posix(): path
+        path.relative_to(folder).as_posix(): Document(path.read_bytes(), _media_type(path))
         for folder in (PLAYGROUND, TOKEN_PAGE, DOCS_PAGE)
         for path in folder.rglob("*")
         if path.is_file()
     }
+    client_module = Document(CLIENT.encode(), "text/javascript")
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
-        path = files.get(name) or await asyncio.to_thread(_unlinked, images.get(name))
-        if path is None:
-            return PlainTextResponse("no such file\n", status_code=404)
-        # By its suffix the machine may take it for a video.
-        is_typescript = path.suffix == ".ts"
-        return FileResponse(path, headers=NO_CACHE, media_type="text/plain" if is_typescript else None)
+        if name in files:
+            return files[name].response(request)
+        # The author may save another image.
+        path = await asyncio.to_thread(_unlinked, images.get(name))
+        return _no_file() if path is None else FileResponse(path, headers=NO_CACHE)
 
-    async def client(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
-        return Response(CLIENT, media_type="text/javascript", headers=NO_CACHE)
+    async def client(request: Request) -> Response:
+        return client_module.response(request)
 
     return [Route("/static/{name:path}", static), Route("/reactor.js", client)]
 
@@ -126,3 +127,12 @@ class _PageFiles(StaticFiles):
 def _unlinked(path: Path | None) -> Path | None:
     """Return a path unless a link has taken its place since it was resolved."""
     return path if path is not None and path.resolve() == path else None
+
+
+def _media_type(path: Path) -> str:
+    # By its suffix the machine may take it for a video.
+    return "text/plain" if path.suffix == ".ts" else mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+
+
+def _no_file() -> Response:
+    return PlainTextResponse("no such file\n", status_code=404)

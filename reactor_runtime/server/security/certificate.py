@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import logging
 import re
 import ssl
 from pathlib import Path
 
 from reactor_runtime.errors import UsageError
 
+logger = logging.getLogger(__name__)
+
+MOST_RSA_BITS = 2048
+# The public key of a certificate in DER: rsaEncryption without parameters, and the length of the modulus, whose first byte
+# is 0.
+_RSA = re.compile(rb"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00\x03\x82..\x00\x30\x82..\x02\x82(..)", re.DOTALL)
 _CERTIFICATE = re.compile(r"-----BEGIN ([A-Z0-9 ]*CERTIFICATE)-----.*?-----END \1-----\n?", re.DOTALL)
 
 
@@ -25,6 +33,13 @@ def tls_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError as error:
         raise _unusable(certificate, key, error) from error
+    bits = _rsa_bits(certificate)
+    if bits > MOST_RSA_BITS:
+        logger.warning(
+            "the certificate has an RSA key of %d bits: a new connection takes many times the CPU time of one with ECDSA,"
+            " which is recommended",
+            bits,
+        )
     return context
 
 
@@ -43,6 +58,13 @@ def pinned_context(certificate: str) -> ssl.SSLContext:
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=certificate)
     return context
+
+
+def _rsa_bits(certificate: Path) -> int:
+    """Return the size of a key of RSA, 0 for another kind and for one below 2,048 bits."""
+    lines = first_certificate(certificate).strip().splitlines()
+    found = _RSA.search(base64.b64decode("".join(lines[1:-1])))
+    return 0 if found is None else (int.from_bytes(found[1]) - 1) * 8
 
 
 def _check_readable(option: str, path: Path) -> None:

@@ -8,11 +8,15 @@ import pytest
 from reactor_runtime.errors import UsageError
 from reactor_runtime.server.security.certificate import first_certificate, tls_context
 
+ECDSA = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
 
-def make_certificate(directory: Path, name: str = "own", *options: str) -> tuple[Path, Path]:
+
+def make_certificate(
+    directory: Path, name: str = "own", *options: str, kind: tuple[str, ...] = ECDSA
+) -> tuple[Path, Path]:
     """Make a certificate for this machine, and its key."""
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "2"]
+    command = ["openssl", "req", "-x509", "-newkey", *kind, "-days", "2"]
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     files = ["-out", str(certificate), "-keyout", str(key)]
     subprocess.run([*command, *names, *files, *(options or ["-nodes"])], check=True, capture_output=True)
@@ -57,3 +61,14 @@ def test_a_wrong_certificate_or_key_is_explained_in_one_line(tmp_path: Path) -> 
             tls_context(each, its_key)
         assert raised.value.message == message
         assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "warnings"),
+    [(ECDSA, []), (("rsa:2048",), []), (("rsa:3072",), ["3072 bits"]), (("rsa:4096",), ["4096 bits"])],
+)
+def test_a_key_whose_signatures_take_long_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: tuple[str, ...], warnings: list[str]
+) -> None:
+    tls_context(*make_certificate(tmp_path, kind=kind))
+    assert [record.getMessage().partition("RSA key of ")[2].partition(":")[0] for record in caplog.records] == warnings
