@@ -13,8 +13,8 @@ from reactor_runtime.errors import UsageError
 logger = logging.getLogger(__name__)
 
 MOST_RSA_BITS = 2048
-# The public key of a certificate in DER: rsaEncryption without parameters, and the length of the modulus, whose first byte
-# is 0.
+# The public key of a certificate in DER: rsaEncryption without parameters, and the length of the modulus, after a byte
+# that is 0.
 _RSA = re.compile(rb"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01\x05\x00\x03\x82..\x00\x30\x82..\x02\x82(..)", re.DOTALL)
 _CERTIFICATE = re.compile(r"-----BEGIN ([A-Z0-9 ]*CERTIFICATE)-----.*?-----END \1-----\n?", re.DOTALL)
 
@@ -36,8 +36,8 @@ def tls_context(certificate: Path, key: Path | None) -> ssl.SSLContext:
     bits = _rsa_bits(certificate)
     if bits > MOST_RSA_BITS:
         logger.warning(
-            "the certificate has an RSA key of %d bits: a new connection takes many times the CPU time of one with ECDSA,"
-            " which is recommended",
+            "the certificate has an RSA key of %d bits: a new connection takes many times the CPU time that"
+            " ECDSA takes, which is recommended",
             bits,
         )
     return context
