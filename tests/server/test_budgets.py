@@ -218,15 +218,18 @@ async def test_requests_that_wait_for_a_small_debt_are_served() -> None:
 
 
 async def test_messages_of_a_socket_are_charged_to_its_address() -> None:
-    async with flooded() as server, asyncio.timeout(TIMEOUT_S):
-        async with connect(f"ws://127.0.0.1:{server.port}/ws?role=viewer", compression=None) as viewer:
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        flooded() as server,
+        connect(f"ws://127.0.0.1:{server.port}/ws?role=viewer", compression=None) as viewer,
+    ):
+        await viewer.recv()
+        server.share().per_s = 0.0
+        left = server.share().left(time.monotonic())
+        # The viewer uses its own share, and then borrows.
+        while server.share().left(time.monotonic()) == left:
+            await viewer.send('{"type":"reactor.ping","data":{"t":1}}')
             await viewer.recv()
-            server.share().per_s = 0.0
-            left = server.share().left(time.monotonic())
-            # The viewer uses its own share, and then borrows.
-            while server.share().left(time.monotonic()) == left:
-                await viewer.send('{"type":"reactor.ping","data":{"t":1}}')
-                await viewer.recv()
 
 
 async def test_a_failure_of_a_route_is_logged_and_answered_with_500(caplog: pytest.LogCaptureFixture) -> None:

@@ -174,15 +174,13 @@ class Acceptor:
         task = self._loop.create_task(self._connect(client, protocol, wait_s))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
+        # It may not have begun.
+        task.add_done_callback(lambda opening: client.close() if opening.cancelled() else None)
 
     async def _connect(self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], wait_s: float) -> None:
         client.setblocking(False)
         if wait_s:
-            try:
-                await asyncio.sleep(wait_s)
-            except asyncio.CancelledError:
-                client.close()
-                raise
+            await asyncio.sleep(wait_s)
         # The peer has gone.
         with contextlib.suppress(OSError):
             await self._loop.connect_accepted_socket(protocol, client)

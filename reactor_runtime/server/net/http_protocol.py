@@ -67,7 +67,7 @@ class HttpProtocol(ClientConnection):
         address, port = _pair(transport.get_extra_info("peername"))
         self._server = _pair(transport.get_extra_info("sockname"))
         self._peer = self._client = Peer(address, port, transport.get_extra_info("sslcontext") is not None)
-        self.share = self._application.accounts.of_peer(address, time.monotonic())
+        self.share = self._peer_share = self._application.accounts.of_peer(address, time.monotonic())
         self._expect_request(REQUEST_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -135,6 +135,7 @@ class HttpProtocol(ClientConnection):
     def exchange_over(self, *, keeps_alive: bool) -> None:
         """Serve the next request, or close the connection."""
         self._exchange = None
+        self.share, self._client = self._peer_share, self._peer
         if not keeps_alive:
             self._end()
         elif not self.transport.is_closing():
@@ -164,9 +165,8 @@ class HttpProtocol(ClientConnection):
         if self._known is not request:
             self._known = request
             self._client = self._application.client_of(self._peer, request)
-            if self._client.address != self._peer.address:
-                self.share = self._application.accounts.of(self._client.address, time.monotonic())
-                return True
+            self.share = self._application.accounts.of(self._client.address, time.monotonic())
+            return True
         self._known = self._waits_since = None
         self._cancel_deadline()
         self._reader.requests.popleft()
@@ -236,6 +236,8 @@ class HttpProtocol(ClientConnection):
         self.ignore_received()
         with contextlib.suppress(OSError, NotImplementedError):
             self.transport.write_eof()
+        if self._wait is not None:
+            self._wait.cancel()
         self._wait = self._loop.call_later(LINGER_S, self.transport.close)
 
     def _drop(self, size_bytes: int) -> None:

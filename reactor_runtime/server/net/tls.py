@@ -32,22 +32,33 @@ class Handshakes:
         self.context = context
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "tls-handshakes")
+        # Those whose handshake is not over, and those of them that wait for a step.
+        self._open: set[TlsConnection] = set()
         self._waiting: dict[TlsConnection, None] = {}
         self._lines = LineLimit()
         self._busy: TlsConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, connection: TlsConnection) -> None:
+        """Note a connection, whose handshake is over with `end`."""
+        self._open.add(connection)
 
     def request(self, connection: TlsConnection) -> None:
         """Continue a handshake, with what the client has sent of it."""
         self._waiting[connection] = None
         self._next()
 
-    def forget(self, connection: TlsConnection) -> None:
+    def end(self, connection: TlsConnection) -> None:
+        self._open.discard(connection)
         self._waiting.pop(connection, None)
 
     def close(self) -> None:
-        """End the thread."""
+        """Abort the connections whose handshake is not over, and end the thread."""
+        for connection in self._open:
+            connection.abort()
         self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _next(self) -> None:
@@ -153,11 +164,12 @@ class TlsConnection(Transport, asyncio.Protocol):
     def connection_made(self, transport: BaseTransport) -> None:
         self._below = cast("Transport", transport)
         self._deadline = asyncio.get_running_loop().call_later(self._timeout_s, self._below.abort)
+        self._handshakes.begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._deadline.cancel()
-        self._handshakes.forget(self)
+        self._handshakes.end(self)
         # It refers to this object.
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
@@ -189,6 +201,7 @@ class TlsConnection(Transport, asyncio.Protocol):
             self._below.close()
         elif complete:
             self._deadline.cancel()
+            self._handshakes.end(self)
             self._protocol = self._make_protocol()
             self._protocol.connection_made(self)
             self._decrypt(b"")
