@@ -15,6 +15,7 @@ from reactor_runtime.server.net.exchange import Exchange, plain_response
 from reactor_runtime.server.net.http_reader import BadRequest, HttpReader, Request
 from reactor_runtime.server.net.limits import network_of
 from reactor_runtime.server.net.reading import RECEIVED_S, RECEIVED_S_A_BYTE, SLICE_S
+from reactor_runtime.server.net.shares import TURN_S
 from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.net.transport import ClientConnection, keep_little_unsent, notice_silence
 
@@ -173,8 +174,8 @@ class HttpProtocol(ClientConnection):
         if request.upgrade == b"websocket" and request.method == "GET":
             self._upgrade(request)
             return False
-        # The time of the application is known only afterwards.
-        self._application.reading.count(SLICE_S)
+        # One in each iteration of the loop: the time of the application is known only afterwards.
+        self._application.reading.count(TURN_S)
         scope = self._application.scope("http", request, self._client, self._server, self)
         self._exchange = Exchange(request, self)
         # It ends where the client goes, which is not seen while reading is paused.
