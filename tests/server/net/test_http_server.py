@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,7 +16,7 @@ from websockets.frames import Frame, Opcode
 
 from reactor_runtime.server.net.acceptor import Acceptor
 from reactor_runtime.server.net.application import Peer, serving
-from reactor_runtime.server.net.http_protocol import STALLED_S, HttpProtocol
+from reactor_runtime.server.net.http_protocol import KEPT_ALIVE_S, LINGER_S, REQUEST_S, STALLED_S, HttpProtocol
 from reactor_runtime.server.net.http_reader import Request
 from reactor_runtime.server.net.http_server import HttpServer, ServerConfig
 from reactor_runtime.server.net.limits import ConnectionLimiter
@@ -51,14 +52,14 @@ class Timer:
     delay: float
 
     def cancel(self) -> None:
-        del self.timers.waiting[self.delay]
+        self.timers.waiting.pop(self.delay, None)
 
 
 class Wire(asyncio.Transport):
     """A connection that keeps what is written to it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, peername: tuple[str, int] | None = None) -> None:
+        super().__init__({"peername": peername})
         self.written = b""
         self.high: int | None = None
         self.closing = self.aborted = False
@@ -190,6 +191,64 @@ async def test_a_websocket_stays_connected_that_begins_while_writing_is_paused(
     assert STALLED_S not in timers.waiting
     websocket.connection_lost(None)
     await settle()
+
+
+async def test_a_connection_without_a_request_is_answered_after_10_s(protocol: HttpProtocol, timers: Timers) -> None:
+    protocol.data_received(b"GET / HTTP/1.1\r\nHost:")
+    await settle()
+    timers.waiting[REQUEST_S]()
+    assert wire(protocol).written.startswith(b"HTTP/1.1 408 ")
+    timers.waiting[LINGER_S]()
+    assert wire(protocol).closing
+
+
+async def test_a_connection_is_kept_for_5_s_after_a_response_and_closed_in_silence(
+    protocol: HttpProtocol, timers: Timers
+) -> None:
+    protocol.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await settle()
+    response = wire(protocol).written
+    assert response.startswith(b"HTTP/1.1 404 ")
+    assert REQUEST_S not in timers.waiting
+    timers.waiting[KEPT_ALIVE_S]()
+    assert (wire(protocol).closing, wire(protocol).written) == (True, response)
+
+
+async def test_the_next_request_on_a_connection_has_10_s_too(protocol: HttpProtocol, timers: Timers) -> None:
+    protocol.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await settle()
+    protocol.data_received(b"GET / HT")
+    await settle()
+    assert KEPT_ALIVE_S not in timers.waiting
+    timers.waiting[REQUEST_S]()
+    assert b"HTTP/1.1 408 " in wire(protocol).written
+
+
+async def test_requests_of_a_proxy_are_charged_to_their_clients(timers: Timers) -> None:
+    application = ServerConfig(Starlette(), LabelledCounter(), proxies=("10.0.0.1",)).application
+    protocol = HttpProtocol(application, set(), cast("asyncio.AbstractEventLoop", timers))
+    transport = Wire(("10.0.0.1", 4711))
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+
+    def ask(client: str) -> None:
+        protocol.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: %s\r\n\r\n" % client.encode())
+
+    first, second = (application.accounts.of(f"192.0.2.{number}", time.monotonic()) for number in (1, 2))
+    ask("192.0.2.1")
+    await settle()
+    charged_s = first.spent_s
+    assert charged_s > 0
+    # Its debt does not delay the next client of the same proxy.
+    first.left_s = -1e6
+    ask("192.0.2.2")
+    await settle()
+    assert (first.spent_s, second.spent_s > 0) == (charged_s, True)
+    assert wire(protocol).written.count(b"HTTP/1.1 404 ") == 2
+    ask("192.0.2.1")
+    await settle()
+    assert wire(protocol).written.count(b"HTTP/1.1 ") == 2
+    protocol.connection_lost(None)
 
 
 def test_a_stream_is_ready_while_writing_is_not_paused(protocol: HttpProtocol) -> None:
