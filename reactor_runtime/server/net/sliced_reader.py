@@ -21,13 +21,14 @@ from reactor_runtime.server.net.limits import (
 from reactor_runtime.server.net.message_reader import Allowance, MessageReader, Violation
 from reactor_runtime.server.net.reading import RECEIVED_S, RECEIVED_S_A_BYTE, SLICE_S, Reading
 from reactor_runtime.server.net.shares import Lender, Share
-from reactor_runtime.wire.protocol import CloseCode
+from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, CloseCode
 
 logger = logging.getLogger(__name__)
 
 MOST_DROPPED_BYTES = 1 << 20
 MESSAGE_S = 10.0
 VIEWER_SHARE = 0.005
+DROPPED = Allowance(MAX_MEDIA_BYTES, 0, f"a message may have {MAX_MEDIA_BYTES} bytes")
 NOTHING = Allowance(0, 0, "nothing may be sent here")
 
 
@@ -99,8 +100,11 @@ class SlicedReader:
         self._reading.read(self)
 
     def ignore_messages(self) -> None:
-        """Drop messages from here on, and read control frames only."""
+        """Drop messages from here on, and read control frames only, also those that have arrived before."""
         self._ignoring = True
+        if not self._started:
+            self._started = True
+            self._reading.read(self)
 
     def close(self) -> None:
         """Stop reading, and free the unread bytes."""
@@ -137,6 +141,8 @@ class SlicedReader:
         return more
 
     def allowance(self, *, is_text: bool) -> Allowance:
+        if self._ignoring:
+            return DROPPED
         return NOTHING if self._receiver is None else self._receiver.allowance(is_text=is_text)
 
     def on_message(self, message: bytes | None, size: int, *, is_text: bool) -> None:

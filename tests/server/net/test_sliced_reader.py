@@ -124,6 +124,16 @@ async def test_ignored_messages_are_dropped_and_control_frames_are_not() -> None
     received.reader.close()
 
 
+async def test_a_close_frame_is_read_of_a_client_that_was_never_served() -> None:
+    received, close = Received(), masked(Opcode.CLOSE, b"\x03\xe8")
+    received.reader.feed(masked(Opcode.TEXT, b"late") + close)
+    received.reader.ignore_messages()
+    if received.wire.paused:
+        await received.read()
+    assert (received.messages, received.controls, received.violations) == ([], [close], [])
+    received.reader.close()
+
+
 @pytest.mark.parametrize("opcode", [Opcode.PING, Opcode.PONG], ids=["pings", "pongs"])
 async def test_too_many_pings_or_pongs_are_a_violation(opcode: Opcode) -> None:
     received = Received()
