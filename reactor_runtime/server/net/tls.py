@@ -54,7 +54,7 @@ class Handshakes:
 
     def close(self) -> None:
         """Abort the connections whose handshake is not over, and end the thread."""
-        for connection in self._open:
+        for connection in tuple(self._open):
             connection.abort()
         self._waiting.clear()
         if self._timer is not None:
@@ -204,7 +204,8 @@ class TlsConnection(Transport, asyncio.Protocol):
             self._handshakes.end(self)
             self._protocol = self._make_protocol()
             self._protocol.connection_made(self)
-            self._decrypt(b"")
+            received, self.received = self.received, b""
+            self._decrypt(received)
 
     def write(self, data: Any) -> None:
         self.writelines((data,))
