@@ -174,6 +174,8 @@ BOMB = zeros(8_400_000_000)
         (BOMB, [50_000, 56_000, 3]),
         (BOMB, [4096, 4096, 3]),
         (BOMB, [4, 8, 3]),
+        # This one fits in memory.
+        (zeros(100_000_000), [4, 8, 3]),
         (zeros(8_400_000_000, is_announced=False), [4, 8, 3]),
         (zeros(96), [1, 96, 1]),
         (zeros(96), [0, 8, 3]),
