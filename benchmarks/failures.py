@@ -29,7 +29,7 @@ from reactor_runtime.cluster.placement.driver_messages import (
     StartWorker,
     StopWorker,
 )
-from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerGone, WorkerPlaced
+from reactor_runtime.cluster.placement.placement import PlacementConnected, PlacementEvent, WorkerGone, WorkerPlaced
 from tests.cluster.local_placement import LocalPlacement
 from tests.processes import engines_of
 
@@ -147,7 +147,9 @@ class Cluster:
             self._placed[event.worker] = event
         elif isinstance(event, WorkerGone):
             self._placed.pop(event.worker, None)
-        self._send(event)
+        # The scheduled front gets what was placed when it connects.
+        if not isinstance(event, PlacementConnected):
+            self._send(event)
 
     def _send(self, message: FromDriver) -> None:
         if self._to_front is not None and not self._to_front.is_closing():

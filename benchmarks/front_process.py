@@ -17,7 +17,7 @@ from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.messages import FrontIdentity
-from reactor_runtime.cluster.placement.placement import PlacementEvent, WorkerPlaced
+from reactor_runtime.cluster.placement.placement import PlacementConnected, PlacementEvent, WorkerPlaced
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.options import Operator, ServeOptions, ServerListening, TurnLimits
 from reactor_runtime.server.run import Service, serve
@@ -38,8 +38,6 @@ class _Operator(SilentOperator):
 class _Placement:
     """Report each worker as placed at once, at its id below a URL."""
 
-    found: tuple[str, ...] = ()
-
     def __init__(self, url: str) -> None:
         self._url = url
         self._on_event: Callable[[PlacementEvent], None] = lambda _: None
@@ -52,6 +50,7 @@ class _Placement:
 
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
         self._on_event = on_event
+        on_event(PlacementConnected((), SECRET))
         await asyncio.Event().wait()
 
     async def aclose(self) -> None: ...
@@ -74,7 +73,7 @@ def main() -> None:
             scaling=Scaling(least=count, most=count),
             front=front,
             build="",
-            tickets=TicketIssuer(SECRET, "benchmark", front.id),
+            make_tickets=lambda secret: TicketIssuer(secret, "benchmark", front.id),
         )
         return Service(fleet, operator)
 

@@ -54,7 +54,7 @@ def _record_s(images: NDArray[np.uint8]) -> float:
     contract = Contract.of(Model)
     (track,) = contract.tracks
     with tempfile.TemporaryDirectory() as directory:
-        recorder = Recorder(RecordOptions(Path(directory)), "{}", Path(directory))
+        recorder = Recorder(RecordOptions(Path(directory)), {}, Path(directory))
         log = recorder.start_log(StartSession("s-1", "c-1", 0.0), contract)
         assert log is not None, "nothing has failed"
         record_s = _median_s(lambda index: log.on_output(index, [{track: images[index % len(images)]}]))

@@ -32,7 +32,7 @@ from reactor_runtime.cluster.placement.driver_messages import (
     StopWorker,
     ToDriver,
 )
-from reactor_runtime.cluster.placement.placement import PlacementEvent
+from reactor_runtime.cluster.placement.placement import PlacementConnected, PlacementEvent
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.options import Operator, ServeOptions
 from reactor_runtime.server.run import Service, serve
@@ -60,9 +60,6 @@ class ScheduledPlacement:
     def __init__(self, connection: socket.socket, make_job: Callable[[str], WorkerJob]) -> None:
         self._connection = connection
         self._make_job = make_job
-        connected = FROM_DRIVER.decode(connection.makefile("rb", buffering=0).readline())
-        assert isinstance(connected, DriverConnected), "it is the first message"
-        self.found = connected.workers
 
     def start(self, worker: str) -> None:
         self._send(StartWorker(worker, self._make_job(worker).to_json()))
@@ -74,8 +71,8 @@ class ScheduledPlacement:
         reader, _ = await asyncio.open_connection(sock=self._connection.dup())
         async for line in reader:
             event = FROM_DRIVER.decode(line)
-            assert not isinstance(event, DriverConnected | DriverFailed), "it was connected before"
-            on_event(event)
+            assert not isinstance(event, DriverFailed), "it needs no Ray"
+            on_event(PlacementConnected(event.workers, SECRET) if isinstance(event, DriverConnected) else event)
 
     async def aclose(self) -> None:
         self._send(RemoveWorkers())
@@ -112,7 +109,7 @@ def main() -> None:
             scaling=Scaling(least=job.workers, most=job.workers),
             front=front,
             build="",
-            tickets=TicketIssuer(SECRET, CLUSTER, front.id),
+            make_tickets=lambda secret: TicketIssuer(secret, CLUSTER, front.id),
         )
         return Service(fleet, operator)
 

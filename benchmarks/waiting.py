@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed
 
 from benchmarks.serving import cpu_of, run
 from reactor_runtime.cluster.messages import FROM_WORKER, SessionStatus
+from reactor_runtime.server.sessions.slot import SessionEnd
 from tests.cluster.simulation import STATUS
 
 Row = tuple[str, str, str]
@@ -71,6 +72,9 @@ async def _measure(count: int) -> tuple[float, list[float], float]:
         return share, assigned_ms, (cluster.updates - updates) / passed_s / max(count, 1)
 
 
+NO_SESSION = SessionEnd("", "", is_broken=False)
+
+
 @dataclass
 class _Worker:
     """A worker that serves each client at once; `freed_at` is when its last session has ended."""
@@ -78,7 +82,7 @@ class _Worker:
     id: str
     connection: ServerConnection
     session: SessionStatus | None = None
-    ended: tuple[str, str] = ("", "")
+    ended: SessionEnd = NO_SESSION
     freed_at: float = 0.0
 
     async def report(self) -> None:
@@ -144,7 +148,7 @@ class _Cluster:
 
     def _end(self, worker: _Worker) -> None:
         assert worker.session is not None, "it has a session"
-        worker.ended = worker.session.id, "left"
+        worker.ended = SessionEnd(worker.session.id, "left", is_broken=False)
         worker.session, worker.freed_at = None, time.monotonic()
         self._start(worker.report())
 

@@ -126,7 +126,6 @@ class Host:
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
-        # The exception and the place of the last failure of a session.
         self._current: tuple[ModelSession, Dispatcher] | None = None
         if isinstance(model, AsyncModel):
             # Set from outside, because an author's __init__ may not call ours.

@@ -210,7 +210,7 @@ TRACK = Contract.of(Noise).tracks[0]
 def test_a_frame_is_recorded_as_it_was_returned_although_the_model_changes_it_later(tmp_path: Path) -> None:
     SlowFile.written.clear()
     options = RecordOptions(tmp_path, with_video=True)
-    recorder = Recorder(options, "{}\n", tmp_path)
+    recorder = Recorder(options, {}, tmp_path)
     log = recorder.start_log(START, Contract.of(Noise))
     assert log is not None
     log.on_upload(SlowFile(b""))
@@ -234,7 +234,7 @@ class Singing(Noise):
 
 
 def test_sound_beside_recorded_frames_has_hashes_only(tmp_path: Path) -> None:
-    recorder = Recorder(RecordOptions(tmp_path, with_video=True), "{}\n", tmp_path)
+    recorder = Recorder(RecordOptions(tmp_path, with_video=True), {}, tmp_path)
     contract = Contract.of(Singing)
     log = recorder.start_log(START, contract)
     assert log is not None
@@ -287,7 +287,7 @@ def test_frames_are_left_out_when_half_of_the_queue_is_full_and_their_hashes_sta
 ) -> None:
     SlowFile.written.clear()
     canvas = np.zeros((50, 50, 3), np.uint8)
-    recorder = Recorder(RecordOptions(tmp_path, with_video=True), "{}\n", tmp_path, most_queued_bytes=8 * canvas.nbytes)
+    recorder = Recorder(RecordOptions(tmp_path, with_video=True), {}, tmp_path, most_queued_bytes=8 * canvas.nbytes)
     log = recorder.start_log(START, Contract.of(Noise))
     assert log is not None
     log.on_upload(SlowFile(b""))

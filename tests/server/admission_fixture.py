@@ -14,6 +14,7 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.options import ServeOptions, TurnLimits
 from reactor_runtime.server.sessions.admission import Admission, Loss
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
@@ -130,7 +131,7 @@ async def drain(outbox: Outbox) -> list[str | bytes]:
     await settle()
     taken: list[str | bytes] = []
     while (item := outbox.take_next()[0]) is not None:
-        taken.append(item if isinstance(item, str) else item.data)
+        taken.append(item.data if isinstance(item, MediaFile) else item)
     return taken
 
 

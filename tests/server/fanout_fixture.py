@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.fanout import SLICE_S, Broadcast, Fanout
-from reactor_runtime.server.encoding.encoded import EncodedSound
+from reactor_runtime.server.encoding.encoded import EncodedSound, MediaFile
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
@@ -40,7 +40,8 @@ class FanoutFixture:
     def take_all(self, client: Client) -> None:
         while (item := client.outbox.take_next()[0]) is not None:
             self.clock.spend(COST_S)
-            self.taken[client].append(item if isinstance(item, str) else item.data.decode(errors="replace"))
+            sent = item.data if isinstance(item, MediaFile) else item
+            self.taken[client].append(sent if isinstance(sent, str) else sent.decode(errors="replace"))
 
     def show_frame(self, track: str = "left") -> None:
         seq = next(self.seqs)

@@ -10,10 +10,10 @@ from asyncio.transports import BaseTransport, Transport
 from http import HTTPStatus
 from typing import cast
 
+from reactor_runtime.network import network_of
 from reactor_runtime.server.net.application import Application, Peer
 from reactor_runtime.server.net.exchange import Exchange, plain_response
 from reactor_runtime.server.net.http_reader import BadRequest, HttpReader, Request
-from reactor_runtime.server.net.limits import network_of
 from reactor_runtime.server.net.reading import RECEIVED_S, RECEIVED_S_A_BYTE, SLICE_S
 from reactor_runtime.server.net.shares import TURN_S
 from reactor_runtime.server.net.socket_protocol import SocketProtocol

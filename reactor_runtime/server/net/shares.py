@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Protocol
 
-from reactor_runtime.server.net.limits import MOST_SOURCES, LineLimit, TokenBucket, network_of
+from reactor_runtime.network import network_of
+from reactor_runtime.server.net.limits import MOST_SOURCES, LineLimit, TokenBucket
 
 ADDRESS_PER_S = 0.05
 # Several people behind one address open the page.

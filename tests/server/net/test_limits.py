@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactor_runtime.network import network_of
 from reactor_runtime.server.net.limits import (
     MESSAGES_AT_ONCE,
     MESSAGES_PER_S,
@@ -14,7 +15,6 @@ from reactor_runtime.server.net.limits import (
     ConnectionPace,
     LineLimit,
     TokenBucket,
-    network_of,
 )
 
 
