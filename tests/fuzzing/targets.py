@@ -21,6 +21,7 @@ from reactor_runtime.recording.configs import parse_config
 from reactor_runtime.recording.contracts import contract_differences
 from reactor_runtime.recording.file import decode_array, encode_array, read_recording
 from reactor_runtime.replaying.recorded_frames import RecordedFrames, blank_frame, marks_of
+from reactor_runtime.server.net.http_reader import MOST_HEADERS, BadRequest, HttpReader
 from reactor_runtime.server.net.limits import Budget
 from reactor_runtime.server.net.message_reader import MessageReader, Violation
 from reactor_runtime.testing.session_replay import config_changes
@@ -89,6 +90,20 @@ def _read_messages(data: bytes) -> None:
     assert budget.take(1 << 16), "all that was taken is given back"
 
 
+def _read_requests(data: bytes) -> None:
+    """Read the requests of a connection, in pieces of a size that the first byte gives, and drop them when complete."""
+    size = data[0] + 1 if data else 1
+    reader = HttpReader()
+    for at in range(1, len(data), size):
+        reader.feed(data[at : at + size])
+        while reader.step():
+            while reader.requests and reader.requests[0].complete:
+                request = reader.requests.popleft()
+                assert len(request.headers) <= MOST_HEADERS, "more are refused"
+                assert len(request.body) <= len(data), "nothing is decompressed"
+    reader.close()
+
+
 def _read_text(data: bytes) -> None:
     decode_ack(data)
     decode_text(data.decode(errors="surrogateescape"))
@@ -121,6 +136,16 @@ TARGETS = {
         [
             _frames((Opcode.TEXT, b"{}", True), (Opcode.BINARY, bytes(200), True), (Opcode.CLOSE, b"", True)),
             _frames((Opcode.BINARY, b"ab", False), (Opcode.PING, b"p", True), (Opcode.CONT, b"cd", True)),
+        ],
+    ),
+    "requests": Target(
+        _read_requests,
+        (BadRequest,),
+        [
+            b"\xffGET / HTTP/1.1\r\nHost: a\r\n\r\nHEAD /live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            b"\x07POST /uploads?key=a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello",
+            b"\x20POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            b"\xffGET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x80",
         ],
     ),
     "text": Target(
