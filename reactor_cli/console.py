@@ -28,7 +28,7 @@ _ESCAPES = {**_CONTROLS, **_DIRECTIONS}
 
 @dataclass(slots=True)
 class Settings:
-    """The options of a command that affect how `app.py` prints its errors."""
+    """Hold the options of a command that affect how `app.py` prints its errors."""
 
     verbose: bool = False
     json_logs: bool = False

@@ -47,7 +47,7 @@ def render(error: ReactorError, *, verbose: bool, label: Literal["error", "warni
         lines.append(Text.assemble(("hint:", "cyan"), f" {printable(error.hint)}"))
     if error.details and verbose:
         lines.append(Text(f"\n{printable(error.details.rstrip())}"))
-    # The place of a wrong declaration says all: the traceback has only calls of Reactor.
+    # The place of a wrong declaration is enough: the traceback has only calls of Reactor.
     elif error.details and (error.trail or not isinstance(error, ClassError)):
         lines.append(Text("      --verbose shows the whole traceback", "dim"))
     return Text("\n").join(lines)

@@ -1,6 +1,6 @@
-"""A pipe whose reader ends when the process that holds its writer has ended, in whatever way.
+"""A pipe that ends a child process when its parent, which holds the writing end, has ended in any way.
 
-`python -m reactor_cli.lifeline FD …` is `reactor …` with such a pipe.
+`python -m reactor_cli.lifeline FD …` runs `reactor …` as such a child.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def end_at_eof(reader: int) -> None:
 
 
 def command(reader: int, *arguments: str) -> list[str]:
-    """Return the command line of `reactor` with these arguments, which ends at the end of the pipe."""
+    """Return the command line of a `reactor` with these arguments that ends at the end of the pipe."""
     return [sys.executable, "-m", "reactor_cli.lifeline", str(reader), *arguments]
 
 

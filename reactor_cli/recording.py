@@ -1,4 +1,4 @@
-"""What `reactor connect --save` writes: the files of a session as they came, in a folder, or a clip."""
+"""The output of `reactor connect --save`: a folder with the files of a session as they arrived, or a clip."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from reactor_runtime.clips.sound_file import SoundFile
 from reactor_runtime.errors import UsageError
 from reactor_runtime.output_file import check_output_file
 
-# The last frame of a clip is shown so long.
+# The last frame of a clip is shown for this time.
 LAST_FRAME_S = 1 / 30
 LEAST_FRAME_S = 1e-3
 
 
 class Recording(Protocol):
-    """A destination for frames and sound; each call blocks until the data is written."""
+    """Store frames and sound; each call blocks until they are written."""
 
     def write_frame(self, frame: Frame) -> None: ...
 
@@ -132,7 +132,7 @@ def check_path(path: Path) -> None:
 
 
 def recording(path: Path, tracks: Sequence[Track]) -> Recording:
-    """Open a clip of `tracks` if the name ends like one, else a folder; raise UsageError if it can't be written."""
+    """Open a clip of `tracks` for the name of a clip file, else a folder; raise UsageError if it can't be written."""
     return RecordingClip(path, tracks) if is_clip_file(path) else RecordingFolder(path)
 
 

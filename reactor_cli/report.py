@@ -14,7 +14,7 @@ _RESULTS = ("message", "reply", "refusal", "state")
 
 
 class ConnectReport:
-    """Print facts as JSON or as text, if they have one; without a screen, results go to stdout, the rest to stderr."""
+    """Print facts as JSON, or their text if they have one; without a screen, results to stdout, the rest to stderr."""
 
     def __init__(self, *, as_json: bool, screen: TerminalScreen | None) -> None:
         self._as_json = as_json

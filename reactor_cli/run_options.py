@@ -363,13 +363,13 @@ def _parameters(options: type[RunOptions] | type[ClusterRunOptions]) -> list[ins
 
 def _keyword(field: str, hint: Any) -> str:
     """Return the name of an option in Python: ssl_certfile for --ssl-certfile."""
-    # In an annotation the first argument of typer.Option is no default, but the name.
+    # In an annotation the first argument of typer.Option is the name, not the default.
     declared = hint.__metadata__[0].default
     return declared.removeprefix("--").replace("-", "_") if isinstance(declared, str) else field
 
 
 def _typed(name: str, value: Any, hint: Any) -> Any:
-    """Return a value in Python as that of an option; raise UsageError for a wrong one."""
+    """Return a keyword's value as the value of the option; raise UsageError for a wrong one."""
     kind, option = hint.__origin__, hint.__metadata__[0]
     if name == "set":
         return _overrides(value)

@@ -37,9 +37,9 @@ def p_value(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def rounds_needed(n: int, m: int, rounds: int) -> int | None:
-    """Return how many rounds it takes until a difference can count, if `rounds` of them gave `n` and `m` values.
+    """Return how many rounds are needed for a difference to count, if `rounds` rounds gave `n` and `m` values.
 
-    None if these are enough, or if a series is empty.
+    Return None if these rounds are enough, or if a series is empty.
     """
     if not n or not m or _least_p(n, m) < SIGNIFICANT:
         return None
@@ -49,5 +49,5 @@ def rounds_needed(n: int, m: int, rounds: int) -> int | None:
 
 
 def _least_p(n: int, m: int) -> float:
-    """Return the value for two series of which each value of one is below each of the other."""
+    """Return the smallest p: that of two series where every value of one is below every value of the other."""
     return p_value(range(n), range(n, n + m))

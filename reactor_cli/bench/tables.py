@@ -81,7 +81,7 @@ def describe_difference(
 ) -> str:
     """Return one sentence on whether the steps of two models differ; chance alone would do so with probability `p`.
 
-    `rounds` is the number of rounds that it takes if too few were measured to find any difference.
+    `rounds` is the number of rounds to measure, if too few were measured to find any difference.
     """
     before, after = first.step_p50_ms, second.step_p50_ms
     if not before or not after:

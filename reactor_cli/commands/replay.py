@@ -49,7 +49,7 @@ OnOutput = Callable[[int, "Pieces"], object]
 
 
 class ConfigFrom(StrEnum):
-    """Whose config a replay loads the model with."""
+    """Choose the config with which a replay loads the model."""
 
     RECORDING = "recording"
     PROJECT = "project"
@@ -59,8 +59,8 @@ ConfigFromOption: TypeAlias = Annotated[
     ConfigFrom | None,
     typer.Option(
         "--config-from",
-        help="Load the model with the config of the recording, if you trust the file, or of the project; by default a "
-        "terminal asks where they differ.",
+        help="Load the model with the config of the recording, if you trust the file, or of the project; by default "
+        "the command asks on a terminal if they differ.",
     ),
 ]
 
@@ -152,9 +152,10 @@ def open_recording(path: Path) -> SessionRecording:
 def choose_config(
     recording: SessionRecording, checked: Manifest, overrides: list[Override], config_from: ConfigFrom | None
 ) -> ReplayConfig:
-    """Return the config of a replay; where the recorded one differs from that of the project, a terminal asks.
+    """Return the config of a replay; ask on a terminal if the recorded one differs from that of the project.
 
-    A file from someone else would choose what `load()` gets: UsageError without an option and a terminal.
+    Otherwise a file from someone else would choose what `load()` gets. Raises UsageError if they differ and there is
+    neither an option nor a terminal.
     """
     from reactor_runtime import config
     from reactor_runtime.recording.configs import ReplayConfig, parse_config
