@@ -148,7 +148,7 @@ class Acceptor:
     def _protocol(
         self, address: str, share: Share, protocol: Callable[[], asyncio.Protocol], handshake_s: float
     ) -> Callable[[], asyncio.Protocol]:
-        """Return what makes the protocol of a connection, which with TLS is one below the given one."""
+        """Return the factory for the protocol of a connection; with TLS its protocol encrypts for the given one."""
         handshakes = self._handshakes
         if handshakes is None:
             return protocol

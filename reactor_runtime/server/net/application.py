@@ -26,13 +26,13 @@ C = TypeVar("C", bound=ClientConnection)
 
 MAX_RECEIVING_BYTES = 4 * MAX_MEDIA_BYTES
 ASGI = {"version": "3.0", "spec_version": "2.3"}
-# Where the application finds the connection that serves a request, in the extensions of its scope.
+# The key of the connection that serves a request, in the extensions of its scope.
 CONNECTION = "reactor.connection"
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The address of a client, its port (0 if only a proxy knows it), and whether its connection is encrypted."""
+    """Hold the address and port (0 if only a proxy knows it) of a client, and whether its connection is encrypted."""
 
     address: str
     port: int
@@ -41,9 +41,9 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """An application, and what its connections share: counters, time to read, room for unfinished messages.
+    """Call an ASGI application; hold what its connections share: counters, time to read, room for unfinished messages.
 
-    The headers of `proxies` on their clients are trusted.
+    The headers in which `proxies` report their clients are trusted.
     """
 
     app: ASGIApp
@@ -55,7 +55,7 @@ class Application:
     receiving: Budget = field(default_factory=lambda: Budget(MAX_RECEIVING_BYTES))
 
     def client_of(self, peer: Peer, request: Request) -> Peer:
-        """Return the client of a request, which behind a proxy is the last address that no proxy has."""
+        """Return the client of a request: behind proxies the last forwarded address that is not a proxy's."""
         if peer.address not in self.proxies:
             return peer
         address, secure = peer.address, peer.secure
@@ -101,7 +101,7 @@ class Application:
 
 
 def serving(scope: Scope, kind: type[C]) -> C | None:
-    """Return the connection that serves a request, None if that is another server's."""
+    """Return the connection that serves a request; None under another server."""
     extension = scope.get("extensions", {}).get(CONNECTION)
     if extension is None:
         return None

@@ -17,7 +17,7 @@ from reactor_runtime.server.net.http_reader import Request
 logger = logging.getLogger(__name__)
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-# Read ahead of the application.
+# So much of a body is read ahead of the application.
 MOST_UNREAD_BYTES = 1 << 16
 _CLOSE = (b"connection", b"close")
 _CHUNKED = (b"transfer-encoding", b"chunked")
@@ -25,7 +25,7 @@ _PHRASES = {int(status): status.phrase.encode() for status in HTTPStatus}
 
 
 class RequestConnection(Protocol):
-    """The connection of an exchange."""
+    """Write responses and read requests for an `Exchange`."""
 
     def write(self, *pieces: bytes) -> None: ...
 
@@ -41,7 +41,7 @@ class RequestConnection(Protocol):
 class Exchange:
     """Serve one request.
 
-    Nothing of its body is read before the application receives it. If the application answers without that, the
+    The body is not read before the application receives it. If the application answers without receiving the body, the
     connection ends with the response.
     """
 
@@ -68,7 +68,7 @@ class Exchange:
         return self._started
 
     async def run(self, app: ASGIApp, scope: Scope) -> None:
-        """Call the application, and complete what it leaves out."""
+        """Call the application, and complete the response if the application has not."""
         try:
             await app(scope, self.receive, self.send)
         except Exception:
@@ -99,7 +99,7 @@ class Exchange:
         self._changed.set()
 
     async def receive(self) -> Message:
-        """Return a piece of the body, and after that, when the client has gone or has its response, a disconnect."""
+        """Return a piece of the body; after it, when the client is served or has gone, return a disconnect."""
         request = self.request
         if self._connection is not None and not request.complete and not self._receiving:
             self._receiving = True

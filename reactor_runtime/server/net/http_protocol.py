@@ -55,7 +55,7 @@ class HttpProtocol(ClientConnection):
         self._dropping = self._idle = False
         self._unpaid_s = 0.0
         self._dropped_bytes = 0
-        # When the bytes arrived that wait for the share of the address.
+        # The time at which the bytes arrived that wait for the share of the address.
         self._waits_since: float | None = None
         self._wait: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
@@ -162,7 +162,7 @@ class HttpProtocol(ClientConnection):
         return False
 
     def _serve(self, request: Request) -> bool:
-        """Serve a request, if its client, which behind a proxy is another one for each, has some of its share left."""
+        """Serve a request if its client has time left; behind a proxy each request may have another client."""
         if self._known is not request:
             self._known = request
             self._client = self._application.client_of(self._peer, request)
@@ -174,11 +174,11 @@ class HttpProtocol(ClientConnection):
         if request.upgrade == b"websocket" and request.method == "GET":
             self._upgrade(request)
             return False
-        # One in each iteration of the loop: the time of the application is known only afterwards.
+        # Serve one in each iteration of the loop: the time of the application is known only afterwards.
         self._application.reading.count(TURN_S)
         scope = self._application.scope("http", request, self._client, self._server, self)
         self._exchange = Exchange(request, self)
-        # It ends where the client goes, which is not seen while reading is paused.
+        # The exchange ends when the client goes, which is not noticed while reading is paused.
         if request.complete and not self._reader.is_partial:
             self.resume_reading()
         self._application.start(self._exchange.run(self._application.app, scope), self.share)
@@ -269,5 +269,5 @@ class HttpProtocol(ClientConnection):
 
 
 def _pair(address: object) -> tuple[str, int]:
-    """Return address and port of a socket; that of a Unix socket has none."""
+    """Return the address and port of a socket; a Unix socket has neither."""
     return (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)

@@ -14,10 +14,10 @@ MOST_LINE_BYTES = 8_192
 MOST_HEADERS = 128
 # Below 0.5 ms for the smallest chunks, about 6 bytes each.
 PIECE_BYTES = 4_096
-# Where a length was announced, no byte causes an event of its own.
+# With a Content-Length, no single byte causes an event of its own.
 BODY_PIECE_BYTES = 1 << 16
 MOST_CHUNKS = 1_000
-# Of the chunks above that number, on average.
+# The average size that chunks above that number have to have.
 LEAST_CHUNK_BYTES = 256
 _LINE_ENDS = b"\r\n"
 _BAD = "not a request of HTTP/1.1\n"
@@ -31,7 +31,7 @@ class BadRequest(ReactorError):
 
 @dataclass(slots=True)
 class Request:
-    """A request whose head has arrived; its body arrives in pieces until it is `complete`."""
+    """Hold a request whose head has arrived; its body arrives in pieces until the request is `complete`."""
 
     method: str = ""
     target: bytes = b""
@@ -57,8 +57,8 @@ class Request:
 class HttpReader:
     """Split bytes into requests, in pieces of 4 KiB, so that the caller can pause between two.
 
-    A request is in `requests` when its head has arrived. The caller removes it, and steps on for its body, or for the
-    next request; at most those of one piece wait there.
+    A request is in `requests` when its head has arrived. The caller removes the request, and calls `step` again for its
+    body or for the next request. At most the requests of one piece wait in `requests`.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class HttpReader:
             self._at += len(piece)
         except httptools.HttpParserUpgrade as upgrade:
             self._at += upgrade.args[0]
-            # What follows is HTTP too, unless the WebSocket takes it with `rest`.
+            # The bytes after it are HTTP too, unless a WebSocket takes them with `rest`.
             self._upgraded = self._last.upgrade == b"websocket"
             if not self._upgraded:
                 self._renew()
@@ -110,7 +110,7 @@ class HttpReader:
         return self._fail(self._error) if self._error else True
 
     def rest(self) -> bytes:
-        """Return what follows the head of an upgrade, which is not read here."""
+        """Return the bytes after the head of an upgrade, which are not read here."""
         return self._data[self._at :]
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""The HTTP server: Uvicorn's, with a protocol of ours for each connection that an `Acceptor` accepts.
+"""The HTTP server: Uvicorn with our protocol for each connection that an `Acceptor` accepts.
 
-Nothing of Uvicorn is used that its name marks as private; see `docs/architecture.md`.
+No name is used that Uvicorn marks as private; see `docs/architecture.md`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 
 class ServerConfig(uvicorn.Config):
-    """Uvicorn's settings: `proxies` are those whose headers on their clients are trusted."""
+    """Hold Uvicorn's settings; the headers in which `proxies` report their clients are trusted."""
 
     def __init__(self, app: ASGIApp, refusals: LabelledCounter, *, proxies: Container[str] = ()) -> None:
         super().__init__(
@@ -41,7 +41,7 @@ class ServerConfig(uvicorn.Config):
 
 
 class UvicornProtocol(HttpProtocol):
-    """The protocol as Uvicorn makes it."""
+    """Serve a connection; Uvicorn constructs this with its own arguments."""
 
     def __init__(self, config: ServerConfig, server_state: Any, **_: Any) -> None:
         super().__init__(config.application, server_state.connections)

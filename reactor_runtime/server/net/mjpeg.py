@@ -65,7 +65,7 @@ class FrameStream:
             return
         before, after = self._parts.around(len(item))
         if self._chunked:
-            # As an exchange does, without a copy (RFC 9112, 7.1).
+            # Write a chunk as an exchange does, but without a copy (RFC 9112, 7.1).
             before, after = b"%x\r\n%s" % (len(before) + len(item) + len(after), before), after + b"\r\n"
         self._protocol.write(before, item, after)
 

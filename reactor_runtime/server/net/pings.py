@@ -36,7 +36,7 @@ class Pings:
         self._send = self._flush = self._on_silence = _nothing
 
     def on_pong(self, content: bytes) -> None:
-        """Note an answer; it answers all pings before it."""
+        """Stop waiting for this answer and for those to all earlier pings."""
         number = int.from_bytes(content)
         if number <= self._sent:
             self._answered = max(self._answered, number)

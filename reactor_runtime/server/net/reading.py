@@ -1,4 +1,4 @@
-"""Divides the event loop's time for reading among connections: a slice for each, the one with most left first."""
+"""Divides the event loop's time for reading among connections, in slices; the one with most time left is first."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Protocol
 from reactor_runtime.server.net.shares import TURN_S, Share
 
 SLICE_S = 0.0005
-# The time in the kernel and the loop, which is not measured: for each byte, and for each read.
+# The estimated time in the kernel and the loop, which is not measured: for each byte, and for each read.
 RECEIVED_S_A_BYTE = 0.25e-9
 RECEIVED_S = 30e-6
 
 
 class Readable(Protocol):
-    """A connection with bytes that may be unread."""
+    """Read a connection in slices, as `Reading` calls it."""
 
     @property
     def share(self) -> Share: ...
@@ -55,7 +55,7 @@ class Reading:
         self._waiting.pop(connection, None)
 
     def count(self, seconds: float) -> None:
-        """Leave less time to reading in this iteration: it was, or will be, spent on what was read."""
+        """Leave less time for reading in this iteration: the time was, or will be, spent on messages that were read."""
         self._spent_s += seconds
         self._schedule()
 
@@ -64,7 +64,7 @@ class Reading:
         try:
             while self._waiting and self._spent_s < TURN_S:
                 began = self._now()
-                connection = max(self._waiting, key=lambda each: each.share.rest(began))
+                connection = max(self._waiting, key=lambda each: each.share.part_left(began))
                 del self._waiting[connection]
                 if connection.read_slice():
                     self._waiting[connection] = None

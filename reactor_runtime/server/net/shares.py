@@ -9,28 +9,28 @@ from reactor_runtime.network import network_of
 from reactor_runtime.server.net.limits import MOST_SOURCES, LineLimit, TokenBucket
 
 ADDRESS_PER_S = 0.05
-# Several people behind one address open the page.
+# Enough for several people behind one address who open the page.
 ADDRESS_AT_ONCE_S = 0.25
 AT_ONCE_S = 0.1
 POOL_PER_S = 0.1
-# More than a thread can spend, also where long work counts more.
+# More than a thread can spend, even if long work counts more.
 PROXY_PER_S = 10.0
 TURN_S = 0.002
 LONG_WORK = 5.0
 LONGEST_REST_S = 1.0
-# What an address has again before it is read again: it is looked at ten times a second, however small its debt is.
+# An address is read again when it has so much time again: it is looked at ten times a second, however small its debt.
 RESUMED_S = 0.005
 
 
 class Lender(Protocol):
-    """Gives time beyond a share."""
+    """Lend time beyond a share."""
 
     def take(self, now: float, cost: float) -> bool:
         """Take time and return True; take none and return False when less is left."""
 
 
 class Share:
-    """Limit the time spent on what an address, or one of its clients, sends to `per_s`, and more if it is lent.
+    """Limit the time spent for an address, or for one of its clients, to `per_s`, and to more if it is lent.
 
     Work that can't be interrupted delays all clients: time above 2 ms counts five times more, and is never lent. Time
     is CPU time of the thread, so that a busy machine does not count.
@@ -40,7 +40,7 @@ class Share:
         self.per_s = per_s
         # Below 0 it is a debt.
         self.left_s = self._at_once_s = at_once_s
-        # In all, without what counts more.
+        # All time so far, without the extra charge for long work.
         self.spent_s = 0.0
         self._lender = lender
         self._at = now
@@ -62,8 +62,8 @@ class Share:
         left_s = self.left(now)
         return 0.0 if left_s >= 0 else min(LONGEST_REST_S, (RESUMED_S - left_s) / self.per_s)
 
-    def rest(self, now: float) -> float:
-        """Return which part of the share is left: 1 is all of it, below 0 is a debt."""
+    def part_left(self, now: float) -> float:
+        """Return the part of the share that is left: 1 is all of it, below 0 is a debt."""
         return self.left(now) / self._at_once_s
 
     def left(self, now: float) -> float:
@@ -74,14 +74,14 @@ class Share:
 
 
 class AddressShare(Share):
-    """The share of an address, for its requests and handshakes. Its WebSockets have theirs, and borrow from this."""
+    """Limit the time for the requests and handshakes of an address; its WebSockets borrow from it beyond their own."""
 
     def __init__(self, pool: TokenBucket, now: float, per_s: float = ADDRESS_PER_S) -> None:
         super().__init__(per_s, TokenBucket(0, 0), now, ADDRESS_AT_ONCE_S)
         self._pool = pool
 
     def take(self, now: float, cost: float) -> bool:
-        """Lend time to a WebSocket, of what is left or of the pool of all addresses."""
+        """Lend a WebSocket time from this share, or else from the pool of all addresses."""
         if cost > self.left(now):
             return self._pool.take(now, cost)
         self.left_s -= cost
@@ -89,7 +89,7 @@ class AddressShare(Share):
 
 
 class Accounts:
-    """The shares of all addresses: an IPv6 network counts as one, and proxies, the `exempt` ones, have no limit."""
+    """Keep the shares of all addresses. An IPv6 network is one address; the `exempt` ones, proxies, have no limit."""
 
     def __init__(self, exempt: Container[str] = frozenset()) -> None:
         self.lines = LineLimit()
@@ -108,7 +108,7 @@ class Accounts:
         share = self._shares.get(network)
         if share is None:
             if len(self._shares) >= self._most:
-                # A new share is like one that is whole again.
+                # A share that is whole again need not be kept: a new one is the same.
                 self._shares = {each: old for each, old in self._shares.items() if old.left(now) < ADDRESS_AT_ONCE_S}
                 self._most = max(MOST_SOURCES, 2 * len(self._shares))
             share = self._shares[network] = AddressShare(self._pool, now)

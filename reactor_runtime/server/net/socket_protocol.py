@@ -1,6 +1,6 @@
 """The protocol of a WebSocket: websockets' sans-I/O objects for handshake and control frames, ours for messages.
 
-Little is buffered of what is sent, so that the newest frame can replace one that is not sent yet.
+Little output is buffered, so that the newest frame can replace one that is not sent yet.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 ABORT_S = 2.0
 LINGER_S = 0.25
-# Done, a page that is left, no code: the client does not mean to come back.
+# Normal closure, going away, no code: the client does not come back.
 FINAL_CODES = (1000, 1001, 1005)
 GOING_AWAY, NO_CODE, ABNORMAL, INTERNAL_ERROR = 1001, 1005, 1006, 1011
 _FAILED = "the server failed\n"
@@ -61,7 +61,7 @@ class SocketProtocol(ClientConnection):
         self._timers: list[asyncio.TimerHandle] = []
 
     def open(self, transport: Transport, request: Request, scope: Scope, *, writable: bool, received: bytes) -> None:
-        """Answer the handshake, or have the application do it; `received` are bytes that followed."""
+        """Answer the handshake, or call the application for it; `received` are the bytes that followed."""
         self.transport = transport
         self._connections.add(self)
         if not writable:
@@ -94,7 +94,7 @@ class SocketProtocol(ClientConnection):
         self._connections.discard(self)
         if self._reader is not None:
             self._reader.close()
-            # It refers to this object, as the parser, a generator, does to the object that holds it.
+            # This breaks cycles of references, also that of the parser, a generator, and the object that holds it.
             self._reader = None
         received = self._conn.close_rcvd
         self._disconnect(*(ABNORMAL, "") if received is None else (received.code, received.reason))
@@ -133,7 +133,7 @@ class SocketProtocol(ClientConnection):
 
     @property
     def left_for_good(self) -> bool:
-        """Return whether the client has closed the connection with a code that says it does not come back."""
+        """Return whether the client has closed the connection with a code for not coming back."""
         received = self._conn.close_rcvd
         return received is not None and received.code in FINAL_CODES
 
@@ -186,7 +186,7 @@ class SocketProtocol(ClientConnection):
         self._pings.start()
 
     def _refuse(self, status: HTTPStatus, text: str) -> None:
-        """Answer what is no handshake, or one that the application does not accept."""
+        """Refuse a request that is no handshake, or a handshake that the application does not accept."""
         self._handshake = None
         if status is not HTTPStatus.FORBIDDEN:
             self._application.refusals.add(str(int(status)))
@@ -194,7 +194,7 @@ class SocketProtocol(ClientConnection):
         self.transport.close()
 
     def _on_control(self, frame: bytes) -> None:
-        """Answer a control frame; no pongs for a client that reads nothing: they would fill the buffer."""
+        """Answer a control frame; send no pong to a client that reads nothing, since pongs would fill the buffer."""
         self._conn.receive_data(frame)
         opcode = frame[0] & 0x0F
         for event in self._conn.events_received():
@@ -213,7 +213,7 @@ class SocketProtocol(ClientConnection):
         self.transport.close()
 
     def _on_violation(self, violation: Violation) -> None:
-        """Close the connection; what still arrives is read, since its close code would be lost otherwise."""
+        """Send a close code, and close soon; read on until then, since unread bytes would cause a reset."""
         self._close(violation.code, violation.message)
         self._timers.append(self._loop.call_later(LINGER_S, self.transport.close))
 
@@ -247,7 +247,7 @@ class SocketProtocol(ClientConnection):
 
 
 class _Denied(RequestConnection):
-    """The connection of a handshake that the application answers with a response of its own."""
+    """Write the response with which the application refuses a handshake."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

@@ -21,18 +21,18 @@ READ_BYTES = 1 << 18
 
 
 class Handshakes:
-    """Compute handshakes on a thread: a signature takes the loop up to 10 ms, and some key exchanges 50 ms.
+    """Compute handshakes on a thread: a signature would block the loop for up to 10 ms, some key exchanges for 50 ms.
 
-    The address with most of its share left is next; while none has anything left, all wait. Use on the server's loop.
+    The address with most of its share left is next; while no address has any left, all wait. Use on the server's loop.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
-        # With TLS 1.2 a client could have the server sign again and again.
+        # With TLS 1.2 a client could renegotiate, and so make the server sign again and again.
         context.options |= ssl.OP_NO_RENEGOTIATION
         self.context = context
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "tls-handshakes")
-        # Those whose handshake is not over, and those of them that wait for a step.
+        # The connections whose handshake is not over, and those of them that wait for a step.
         self._open: set[TlsConnection] = set()
         self._waiting: dict[TlsConnection, None] = {}
         self._lines = LineLimit()
@@ -40,7 +40,7 @@ class Handshakes:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, connection: TlsConnection) -> None:
-        """Note a connection, whose handshake is over with `end`."""
+        """Add a connection, until `end` is called after its handshake."""
         self._open.add(connection)
 
     def request(self, connection: TlsConnection) -> None:
@@ -68,7 +68,7 @@ class Handshakes:
         if self._busy is not None or not self._waiting:
             return
         now = time.monotonic()
-        connection = max(self._waiting, key=lambda each: each.share.rest(now))
+        connection = max(self._waiting, key=lambda each: each.share.part_left(now))
         if wait_s := connection.share.wait_s(now):
             if self._lines.take(connection.source, now):
                 logger.warning("slowing down TLS handshakes of %s: they take too much time", connection.source)
@@ -91,7 +91,7 @@ class Handshakes:
 
 
 class Encryption:
-    """The TLS of one connection, from bytes to bytes. No socket; one thread at a time."""
+    """Encrypt and decrypt the bytes of one TLS connection. Has no socket; use on one thread at a time."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -107,7 +107,7 @@ class Encryption:
         return True
 
     def decrypt(self, received: bytes) -> tuple[bytes, bool]:
-        """Return what the client sent, and whether that is all: it said goodbye, or this is no TLS."""
+        """Return what the client sent, and whether that is all: it sent close_notify, or the bytes are not TLS."""
         self._incoming.write(received)
         pieces: list[bytes] = []
         try:
@@ -126,7 +126,7 @@ class Encryption:
                 left = left[self._tls.write(left) :]
 
     def end(self) -> None:
-        """Say goodbye; that of the client does not matter."""
+        """Add a close_notify to the bytes to send, without waiting for that of the client."""
         with contextlib.suppress(ssl.SSLError):
             self._tls.unwrap()
 
@@ -216,7 +216,7 @@ class TlsConnection(Transport, asyncio.Protocol):
             self._below.write(self.tls.to_send())
 
     def write_eof(self) -> None:
-        """Send that nothing more is sent; reading goes on."""
+        """Send the end of the output; reading goes on."""
         if not self._closing:
             self._closing = True
             self.tls.end()

@@ -56,7 +56,7 @@ class ClientConnection(asyncio.Protocol):
     """
 
     transport: Transport
-    # That of the client's address.
+    # The share of the client's address.
     share: AddressShare
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, stalled_s: float | None = None) -> None:
@@ -94,7 +94,7 @@ class ClientConnection(asyncio.Protocol):
             await self._is_writable.wait()
 
     def notify_writable(self, on_writable: Callable[[], object] | None) -> None:
-        """Call `on_writable` whenever the connection becomes ready again; None ends that."""
+        """Call `on_writable` whenever the connection becomes ready again; None ends these calls."""
         self._on_writable = on_writable
 
     def write(self, *pieces: bytes) -> None:
@@ -103,7 +103,7 @@ class ClientConnection(asyncio.Protocol):
             write_pieces(self.transport, *pieces)
 
     def pause_reading(self) -> None:
-        """Leave what arrives in the kernel."""
+        """Stop reading; bytes that arrive wait in the kernel."""
         if not self._reading_paused and not self.transport.is_closing():
             self._reading_paused = True
             self.transport.pause_reading()

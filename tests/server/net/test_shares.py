@@ -95,7 +95,7 @@ def test_the_one_that_used_least_of_its_share_is_first_however_large_the_shares_
     address, socket = AddressShare(TokenBucket(0, 0), 0.0), Share(0.005, TokenBucket(0, 0), 0.0)
     address.spend(0.0, 0.01)
     assert address.left(0.0) > socket.left(0.0)
-    assert address.rest(0.0) < socket.rest(0.0)
+    assert address.part_left(0.0) < socket.part_left(0.0)
 
 
 def test_only_addresses_with_a_recent_use_are_kept(accounts: Accounts) -> None:
