@@ -89,9 +89,9 @@ class Client:
         self.clock = clock
         self.watches = watches
         self.follows_redirects = follows_redirects
-        # Whether it has come back because it could not reach a worker.
+        # Whether the client has come back because it could not reach a worker.
         self.has_returned = False
-        # How much of its turn a session has used that was lost.
+        # How much of its turn a lost session has used.
         self.used_s = used_s
         # Messages in both directions pass through this, unread.
         self.upstream: Upstream | None = None

@@ -16,7 +16,7 @@ from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.messages import View
 
-# What a client is sent: a text, a file that can't be replaced, or a frame or sound.
+# An item for a client: a text, a binary message that is never replaced, or a frame or piece of sound.
 Item: TypeAlias = str | bytes | MediaFile
 MOST_MESSAGES = 1000
 MOST_MESSAGE_BYTES = 4 << 20

@@ -65,8 +65,8 @@ class _Message:
 class Playout:
     """Show bundles when they are due, and deliver messages after the bundles before them; belongs to the server's loop.
 
-    Bundles are bounded by the engine, which sends no more than it has credits for. Of messages 200 and 2 MiB wait; with
-    more, the oldest is delivered before its bundles.
+    The engine bounds the bundles: it sends no more than it has credits for. At most 200 messages and 2 MiB of messages
+    wait; above that the oldest is delivered before its bundles.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Playout:
         self._deliver_surplus()
 
     def _deliver_surplus(self) -> None:
-        """Deliver the oldest messages of those above the limits, before their bundles."""
+        """Deliver the oldest messages before their bundles until the rest is within the limits."""
         messages = [item for item in self._queue if isinstance(item, _Message)]
         size_bytes = sum(message.size_bytes for message in messages)
         count = len(messages)

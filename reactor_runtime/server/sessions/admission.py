@@ -80,8 +80,8 @@ class Admission(Generic[S]):
         """Assign a new client to a slot, the wait queue or the viewers; close its socket when these are full.
 
         A controller whose `resume` is the secret of a running session resumes that session. A client that watches is
-        shown the `session` of that id, or where there is none the session that has run longest. A controller
-        `returning` with the secret of a session that was lost gets the reason, and waits before all others.
+        shown the `session` of that id, or else the session that has run longest. A controller that comes with
+        `returning`, the secret of a session that was lost, gets the reason and waits before all others.
         """
         if (slot := self.slots.resumed_by(resume)) is not None:
             self.slots.bind(client, slot)
@@ -107,8 +107,8 @@ class Admission(Generic[S]):
     def return_to_queue(self, client: Client, loss: Loss) -> None:
         """Put a controller that lost its session first in the wait queue, however long that is.
 
-        It gets the rest of its turn; one that has used its turn up waits after all others for another one. Close it
-        instead if the server is stopping.
+        The controller gets the rest of its turn; if the turn is used up, it waits for another one, after all others.
+        If the server is stopping, close the controller instead.
         """
         reason, fields = loss.reason, client.log_fields
         logger.info("client lost its session id=%s from=%s: %s", client.id, client.address, reason, extra=fields)
@@ -172,7 +172,7 @@ class Admission(Generic[S]):
     def _refusal(self, client: Client) -> str:
         """Add a client to the viewers or the wait queue; return why not when these are full, else "".
 
-        Where they are full, a client of an address that has more places than its share may be closed in its place.
+        If they are full, a client of an address with too many places may be closed to make room.
         """
         if client.role is Role.VIEWER:
             max_viewers = self.settings.options.max_viewers

@@ -27,7 +27,7 @@ from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
-# What is kept of a client that sends before the engine has started its session, besides the newest media of each track.
+# How much is kept from a client that sends before the engine has started its session, besides the newest media.
 MOST_EARLY = 100
 MOST_EARLY_BYTES = 4 << 20
 
@@ -76,7 +76,7 @@ class ServedSession:
         self.is_broken = False
         self.started_at = 0.0
         self.demand = InputDemand()
-        # Frames and pieces of sound that the model read too slowly, by track.
+        # Frames and pieces of sound that were dropped because the model read too slowly, by track.
         self.lost_inputs: dict[str, int] = {}
         self._early: list[ipc.ClientEvent | ipc.ClientMedia] = []
         self._untaken: dict[str, asyncio.Event] = {}

@@ -67,7 +67,7 @@ class SlotStatistics:
 
 
 class SessionEnd(NamedTuple):
-    """Why a session has ended: `is_broken` where its controller had lost the connection, and did not resume."""
+    """Hold why a session has ended; `is_broken` if its controller lost the connection and did not resume."""
 
     session: str
     reason: str
@@ -75,7 +75,7 @@ class SessionEnd(NamedTuple):
 
 
 class LimitedTurn(Protocol):
-    """How long a session may last; `used_s` is how much of its turn had passed before it began."""
+    """Limit how long a session may last; `used_s` is how much of its turn had passed before it began."""
 
     used_s: float
 

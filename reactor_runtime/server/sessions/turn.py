@@ -50,7 +50,7 @@ class Turn:
         self._on_notice = on_notice
         self._on_end = on_end
         self._timer: Timer | None = None
-        # How much of the turn had passed before its start.
+        # How much of the turn a lost session had used before this start.
         self.used_s = 0.0
         self._started_at: float | None = None
         self._ends_at: float | None = None
@@ -72,7 +72,7 @@ class Turn:
         return _rounded(self._away_at + self._limits.resume_grace_s - self._clock.now())
 
     def start(self, used_s: float = 0.0) -> None:
-        """Start the turn now, of which a session that was lost has used a part."""
+        """Start the turn now; a lost session has used `used_s` of it."""
         self.used_s = used_s
         self._started_at = self._active_at = self._clock.now()
         self._update()

@@ -29,18 +29,18 @@ class ViewerAssignment(Generic[S]):
         return self._viewers.keys()
 
     def join(self, viewer: Client, most: int) -> Client | None:
-        """Add a viewer; return the viewer for which there is no place then: None, another one, or this one.
+        """Add a viewer; return the viewer to close for lack of places: None, another one, or this one.
 
-        Where all places are taken and another address has more than half of them, its newest viewer gives way.
+        If all places are taken and another address has more than half of them, its newest viewer loses its place.
         """
-        giving_way = None
+        displaced = None
         if len(self._viewers) >= most:
-            giving_way = self._newest_of_majority(most, network_of(viewer.address))
-            if giving_way is None:
+            displaced = self._newest_of_majority(most, network_of(viewer.address))
+            if displaced is None:
                 return viewer
-            del self._viewers[giving_way]
+            del self._viewers[displaced]
         self._viewers[viewer] = None
-        return giving_way
+        return displaced
 
     def leave(self, client: Client) -> None:
         """Remove a client that has gone."""
@@ -93,14 +93,15 @@ class ViewerAssignment(Generic[S]):
             elif watched is not slot:
                 slot.subscribers.join(client)
 
-    def _newest_of_majority(self, most: int, asks: str) -> Client | None:
-        """Return the newest viewer of the address with more than half of `most` places, if another address `asks`.
+    def _newest_of_majority(self, most: int, new_address: str) -> Client | None:
+        """Return the newest viewer of the address that has more than half of `most` places; None if none has.
 
-        It has two places more than that, or the two addresses would take the place from each other in turns.
+        That address has at least two places more than `new_address`: otherwise the two would displace each other in
+        turns.
         """
         counts = Counter(network_of(each.address) for each in self._viewers)
         for address, count in counts.most_common(1):
-            if 2 * count > most and count > counts[asks] + 1:
+            if 2 * count > most and count > counts[new_address] + 1:
                 return next(each for each in reversed(self._viewers) if network_of(each.address) == address)
         return None
 

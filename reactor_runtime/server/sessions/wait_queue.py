@@ -15,10 +15,11 @@ _RETURNED = -1
 class WaitQueue(Generic[T]):
     """Keep the controllers that wait, usually at most `most_waiting`. Pure.
 
-    Controllers that lost their session are first. The others wait in rounds, in each of which every address has one:
-    a controller joins the present round, or the one after the last controller of its address, later by one for each
-    session of its address. So an address that came early with many gets every second turn while another one waits.
-    A controller waits, or was taken by `next`, or has left; the last two free its position at once.
+    Controllers that lost their session are first. The others wait in rounds, with one controller of each address in a
+    round. A controller joins the first round that is after the last waiting controller of its address, and as many
+    rounds after the present one as its address has sessions. So an address with many early controllers gets only every
+    second turn while another address waits. A controller waits, or was taken by `next`, or has left; the last two free
+    its position at once.
     """
 
     def __init__(self, most_waiting: int, address_of: Callable[[T], str] = lambda _: "") -> None:
@@ -32,7 +33,7 @@ class WaitQueue(Generic[T]):
         # The rounds of the controllers of an address that wait, in their order.
         self._rounds: dict[str, list[int]] = {}
         self._round = 0
-        # The addresses that had a turn in the present round.
+        # The addresses that have had a turn in the present round.
         self._served: set[str] = set()
         # The address that has the turn of each slot: another address may resume its session.
         self._turns: dict[int, str] = {}
@@ -52,7 +53,7 @@ class WaitQueue(Generic[T]):
         return self.has_room(free=free) or (bool(self._order) and self._order[-1][0] > self._round)
 
     def join(self, controller: T, *, free: int) -> T | None:
-        """Add a controller; return the one for which the queue has no place then: None, the last one, or this one.
+        """Add a controller; return the controller to close for lack of places: None, the last one, or this one.
 
         A controller that gets one of the `free` slots bypasses the limit of the queue.
         """
@@ -69,7 +70,8 @@ class WaitQueue(Generic[T]):
     def rejoin(self, controller: T, *, first: bool) -> None:
         """Add a controller that lost its session, however many wait.
 
-        Put it `first`, after those that did so before it, or else last in its round. It may wait already.
+        With `first`, put it before all others but those that rejoined first earlier; else last in its round. It may
+        wait already.
         """
         self.leave(controller)
         self._insert(controller, _RETURNED if first else self._round_of(self._address_of(controller)))
@@ -105,7 +107,7 @@ class WaitQueue(Generic[T]):
         return controller
 
     def end_turn(self, slot: int) -> None:
-        """Count the controller that has the turn of a slot no more; may be called twice."""
+        """Stop counting the controller that has the turn of a slot; may be called twice."""
         address = self._turns.pop(slot, None)
         if address is not None:
             self._turn_counts[address] -= 1
