@@ -34,9 +34,9 @@ class TicketExpired(TicketRefused):
 class Ticket:
     """Hold the permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
 
-    `front` is the id of the front that has issued it, `client` the id that the client has there, and keeps at the
-    worker. `resume` is the secret of the session, which its controller has shown. `used_s` is how much of the
-    controller's turn a session has used that was lost.
+    `front` is the id of the front that issued it, `client` the id of the client at the front and at the worker.
+    `resume` is the secret of the session, which its controller has shown. `used_s` is the part of the controller's turn
+    that a lost session has used.
     """
 
     id: str
@@ -104,7 +104,7 @@ class TicketIssuer:
         return id if is_valid else ""
 
     def _sign_return(self, id: str) -> str:
-        # Nothing is stored, so a front that was started again accepts what the one before has issued.
+        # Nothing is stored: a front that was started again accepts the secrets that the earlier front issued.
         text = f"return {self.cluster} {id}".encode(errors="replace")
         return hmac.new(self.secret.encode(), text, hashlib.sha256).hexdigest()
 

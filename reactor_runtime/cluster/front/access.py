@@ -49,7 +49,7 @@ class WorkerAccess:
 
     def redirects(self, client: Client) -> bool:
         """Return whether a client is sent to the worker rather than relayed."""
-        # From the internet a private address can't be reached, and a browser asks before it tries.
+        # A client on the internet can't reach a private address, and its browser would ask the visitor before it tries.
         out_of_reach = self._is_private and is_global(client.address)
         return client.follows_redirects and not (self._relays_all or out_of_reach)
 

@@ -1,4 +1,4 @@
-"""Keeps how sessions were lost by ticket id, for clients that return. Pure."""
+"""The losses of sessions, by ticket id, for clients that return. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RETURN_S = 60.0
 class LostSessions:
     """Keep the losses of sessions, by the ids of their tickets; the oldest are forgotten when there are too many.
 
-    A loss is kept for a minute after `resume_grace_s`, in which a client tries to resume its session.
+    A loss is kept for `resume_grace_s`, in which a client tries to resume its session, and a minute more.
     """
 
     def __init__(self, resume_grace_s: float) -> None:

@@ -177,10 +177,10 @@ class Relay:
             self._socket.send(message)
 
     def _receive(self, message: str | bytes) -> None:
-        """Queue a message of the worker: of frames the newest, and everything that is not known here in order.
+        """Queue a message of the worker: of frames only the newest of each track, and all other messages in order.
 
-        A worker may send other files than this front knows, and a piece of a video stream is useless without those
-        before it.
+        A newer worker may send kinds that this front does not know, and a piece of a video stream is useless without
+        those before it.
         """
         outbox = self._client.outbox
         media = None if isinstance(message, str) else _read_media(message)

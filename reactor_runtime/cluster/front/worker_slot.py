@@ -91,10 +91,10 @@ class WorkerSession:
     """Follow a session in a worker; until the worker has reported it, its id is that of its controller's ticket.
 
     `controller` is a relayed controller, None for one that was redirected; `client` is the id of either. `expiry` is
-    the timer of a ticket that was not used yet. `is_reported` is whether the worker has reported the session: the
-    ticket has been used. `is_released` is whether the worker is to refuse the ticket, and to end the session.
-    `has_returned` is whether the controller got the slot because it could not reach another worker. `claimant` is the
-    controller that has come back before the worker has reported the end of the session, if it has.
+    the timer of a ticket that was not used yet. `is_reported` is whether the worker has reported the session, so that
+    the ticket has been used. `is_released` is whether the front has ordered the worker to refuse the ticket and to end
+    the session. `has_returned` is whether the controller got the slot because it could not reach another worker.
+    `claimant` is the controller that came back before the worker reported the end of the session, else None.
     """
 
     def __init__(self, send: Callable[[ToWorker], None], ticket: str, client: str, used_s: float) -> None:
@@ -114,7 +114,7 @@ class WorkerSession:
         self.expiry: Timer | None = None
         self.upload_key = ""
         self.resume_secret = ""
-        # Also that of an earlier front, which may have redirected its controller.
+        # The session may also be that of an earlier front, which may have redirected its controller.
         self.is_redirected = True
         self._send = send
         # A client that resumes gets another ticket, which the worker may never report.
@@ -163,7 +163,7 @@ class WorkerSession:
         self._send(Release(self.ticket))
 
     def release_unreached(self, worker: str) -> None:
-        """Release the ticket of a controller that has not come to the worker."""
+        """Release the ticket of a controller that has not connected to the worker."""
         logger.info("client has not come to its worker id=%s worker=%s", self.client, worker, extra=self.ids)
         self.release()
 
@@ -232,10 +232,10 @@ class RelayFailures:
 class WorkerSlot:
     """Assign clients to a worker, and follow the sessions that it reports; use on the front's loop.
 
-    A controller holds the slot from its redirect until the session that the worker reports is over. One that does not
-    come for 10 s, or comes back without having reached the worker, loses it: the slot is free as soon as the worker has
-    released the ticket. `send` sends a message to the worker. `on_session_lost` is called with a session whose worker,
-    or the connection to it, was lost, and its controller if that is relayed.
+    A controller holds the slot from its redirect until the session that the worker reports is over. A controller
+    that does not connect within 10 s, or comes back without having reached the worker, loses the slot, which is free
+    as soon as the worker has released the ticket. `send` sends a message to the worker. `on_session_lost` is called
+    with a session whose worker, or the connection to it, was lost, and its controller if that is relayed.
     """
 
     def __init__(
@@ -311,9 +311,9 @@ class WorkerSlot:
     def claim_loss(self, ticket: str, client: Client) -> Loss | None:
         """Return the loss of a controller that was redirected with this ticket and could not reach the worker.
 
-        Return None for another ticket, and the second time in a row, or a client could hold slots without a session.
-        Where the worker has the session, this client gets its place in the queue if the worker reports that the
-        connection broke: nobody ends a session by coming back to the front.
+        Return None for another ticket, and also for the second time in a row: otherwise a client could hold slots
+        without a session. If the worker has the session, this client gets its place in the queue only when the worker
+        reports that the connection broke: coming back to the front never ends a session.
         """
         session = self.session
         if session is None or not session.was_redirected_with(ticket):
@@ -471,9 +471,9 @@ class WorkerSlot:
         self._on_session_lost(session, controller, session.loss(reason, self._settings.clock.now()))
 
     def _end_session(self, session: WorkerSession) -> None:
-        """Free the slot; the reason is that of the worker's status, or else the session was lost.
+        """Free the slot; the reason is that of the worker's status, or else that the session was lost.
 
-        The controller whose connection to the worker broke has lost the session too.
+        A controller whose connection to the worker broke has lost the session too.
         """
         now = self._settings.clock.now()
         if session.is_reported:

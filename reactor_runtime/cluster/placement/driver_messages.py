@@ -22,10 +22,10 @@ from reactor_runtime.cluster.placement.placement import (
 class DriverJob:
     """Name the Ray to connect to, and the resources of each worker.
 
-    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers; it keeps its
-    files in `files`, which are removed after its end. The directory
-    `project` is copied to the nodes unless it is "", and the `requirements`, lines of a requirements file of pip, are
-    installed there. If `secret` is "" but needed, the driver reads it from workers that run, and fails if none answers.
+    Ray is started on this machine if `address` is "", with enough logical resources for `most` workers; its files are
+    in the directory `files`, which is removed after its end. The directory `project` is copied to the nodes unless it
+    is "", and the `requirements`, lines of a requirements file of pip, are installed there. If `secret` is "" but
+    needed, the driver reads it from workers that run, and fails if none answers.
     """
 
     address: str
@@ -83,7 +83,7 @@ class DriverConnected:
 
 @dataclass(frozen=True, slots=True)
 class DriverFailed:
-    """Report that the driver can't use Ray, and ends; another one may, unless it `is_final`."""
+    """Report that the driver can't use Ray and ends; unless the failure `is_final`, another driver may succeed."""
 
     error: str
     hint: str

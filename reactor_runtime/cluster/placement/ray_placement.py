@@ -64,7 +64,7 @@ class DriverProcess:
     """
 
     def __init__(self, job: DriverJob, *, as_json: bool = False) -> None:
-        # Ray's sockets have long paths below it, which other directories for temporary files may not leave room for.
+        # Ray adds long paths of sockets to the directory, and below a longer one than this they may exceed the limit.
         root = os.environ.get("RAY_TMPDIR") or "/tmp"
         self._files = "" if job.address else tempfile.mkdtemp(prefix="reactor-ray-", dir=root)
         self._process = subprocess.Popen(
@@ -83,7 +83,7 @@ class DriverProcess:
         self.send(replace(job, files=self._files))
 
     def connect(self) -> DriverConnected:
-        """Wait until the driver is connected to Ray. Raises UsageError, or RayUnavailable if another may be later."""
+        """Wait until the driver is connected to Ray. Raises UsageError, RayUnavailable if a later one may connect."""
         assert self._process.stdout is not None
         deadline = threading.Timer(CONNECT_S, self._kill_processes)
         deadline.daemon = True
@@ -157,7 +157,7 @@ class DriverProcess:
 
 
 class ClusterDriver(Protocol):
-    """What a placement needs of a driver; tests have one without Ray."""
+    """Connect to Ray and place workers; tests have a driver without Ray."""
 
     def connect(self) -> DriverConnected: ...
 
@@ -173,9 +173,10 @@ class ClusterDriver(Protocol):
 class RayPlacement:
     """Place workers as actors of Ray; use on the front's loop.
 
-    `make_driver` and `make_job` get the secret of the cluster, "" until it is known; a job is that of a worker. Start
-    drivers until one connects, at the beginning and after each end of one, but at most `attempts` at the beginning if
-    that is not 0, with a pause of `retry_s`. Drop orders to start workers until then; keep orders to stop them.
+    `make_driver` and `make_job`, which makes the job of a worker, get the secret of the cluster, "" until it is known.
+    At the beginning, and after a driver has ended, drivers are started until one connects, with a pause of `retry_s`;
+    at the beginning at most `attempts` drivers, if that is not 0. Until one connects, orders to start workers are
+    dropped and orders to stop workers are kept.
     """
 
     def __init__(
@@ -241,7 +242,7 @@ class RayPlacement:
     async def _connect(self) -> tuple[ClusterDriver, DriverConnected] | None:
         """Return a driver that is connected, with its answer; None if this was closed in the meantime.
 
-        Raises UsageError at the beginning, if none can be.
+        Raises UsageError at the beginning, if no driver can connect.
         """
         reason = ""
         for attempt in itertools.count(1):

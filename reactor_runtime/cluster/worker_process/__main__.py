@@ -150,7 +150,8 @@ def _answer(answer: WorkerListening | WorkerFailed) -> None:
 def _end_with_input(kill: Callable[[], object]) -> None:
     """Kill the server when standard input ends, unless it stops already.
 
-    Ray has ended the actor then. An orderly end would tell clients that their sessions are over, and not lost.
+    The input ends when Ray has ended the actor. An orderly end would report to clients that their sessions are over,
+    and not that they are lost.
     """
     while sys.stdin.read(1):
         pass
