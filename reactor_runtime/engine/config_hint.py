@@ -19,9 +19,9 @@ _UNKNOWN = object()
 def config_hint(error: BaseException, project: Path) -> str:
     """Return `width is at config.yml:2` for each value in the expression that raised; "" if there is none.
 
-    The expression is the one in the author's innermost frame. A value counts if a variable, attribute or key of its
-    name holds it there. If one holds another value, as after `--set`, that may be the wrong one: nothing is named then.
-    Values are not shown, because some are secret.
+    The expression is the one in the author's innermost frame. A value counts if the expression reads it from a
+    variable, attribute or key of the same name. If one of these holds another value, as after `--set`, nothing is
+    named, because that value may be the wrong one. Values are not shown, because some are secret.
     """
     failed = _innermost(error.__traceback__, project.resolve())
     file = _config_file(project) if failed else None

@@ -102,7 +102,7 @@ class Dispatcher:
     def accept(self, checked: CheckedEvent) -> None:
         """Number and keep an event, or refuse it if 1,000 or 4 MiB wait.
 
-        Of waiting events with `dedupe` only the newest of its kind runs.
+        Of the waiting events of one kind with `dedupe` only the newest runs.
         """
         size = len(checked.event.data_json)
         if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_WAITING_BYTES:

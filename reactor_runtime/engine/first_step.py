@@ -25,8 +25,8 @@ SLOW_S = 1.0
 _DARKEST = 1
 
 WATCH_S = 1.0
-# So many looks in a row, one each second, find a black frame.
-BLACK_LOOKS = 3
+# A track is reported after so many black samples in a row, one each second.
+BLACK_SAMPLES = 3
 # About 1,000 values of a frame are read.
 _SAMPLED = 16
 
@@ -81,7 +81,7 @@ def _track_facts(track: TrackSpec, arrays: Sequence[NDArray[Any]]) -> dict[str, 
 
 
 class BlackWatch:
-    """Find a video track that becomes black and stays it for 3 s: values that have become NaN are 0 as uint8.
+    """Find a video track that turns black and stays black for 3 s: values that have become NaN are 0 as uint8.
 
     Reads about 1,000 values of the newest frame, once a second.
     """
@@ -90,7 +90,7 @@ class BlackWatch:
         self._next_s = 0.0
         self._black: dict[str, int] = {}
 
-    def look(self, now: float, bundles: Bundles) -> list[str]:
+    def find_black(self, now: float, bundles: Bundles) -> list[str]:
         """Return the tracks that have just been black for 3 s, and were not before."""
         if now < self._next_s or not bundles:
             return []
@@ -101,12 +101,12 @@ class BlackWatch:
                 continue
             height, width, _ = frame.shape
             sample = frame[:: max(1, height // _SAMPLED), :: max(1, width // _SAMPLED)]
-            # A track that was never bright is that of the first step.
+            # The check of the first step reports a track that was never bright.
             if sample.max() > _DARKEST:
                 self._black[track.name] = 0
             elif track.name in self._black:
                 self._black[track.name] += 1
-                if self._black[track.name] == BLACK_LOOKS:
+                if self._black[track.name] == BLACK_SAMPLES:
                     found.append(track.name)
         return found
 
@@ -114,8 +114,8 @@ class BlackWatch:
 class FirstStep:
     """Check the first output after a model's load, and after a change of its code; watch later output for black frames.
 
-    `now` reads the clock of the watch. `seconds` reads a clock that does not advance while the model waits; without it
-    the driver passes the duration.
+    `now` reads the clock for later output. `seconds` reads a clock that does not advance while the model waits; without
+    it the driver passes the duration.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class FirstStep:
     def check(self, bundles: Bundles, step_s: float | None, frame: FrameType | None = None) -> None:
         """Report probable mistakes in output; `frame` is the author's stack frame that made it, if known."""
         if self.checked:
-            self._look(bundles, frame)
+            self._watch_for_black(bundles, frame)
             return
         self.checked = True
         if self._seconds is not None and self._began is not None:
@@ -171,14 +171,14 @@ class FirstStep:
         for message, hint in found:
             self._report(ReactorError(message, hint=hint, where=where))
 
-    def _look(self, bundles: Bundles, frame: FrameType | None) -> None:
+    def _watch_for_black(self, bundles: Bundles, frame: FrameType | None) -> None:
         """Report a track that has become black, once for each load."""
-        black = [] if self._watch is None else self._watch.look(self._now(), bundles)
+        black = [] if self._watch is None else self._watch.find_black(self._now(), bundles)
         if black:
             self._watch = None
             self._report(
                 ReactorError(
-                    f"{black[0]} has been black for {BLACK_LOOKS} s, and was not before",
+                    f"{black[0]} has been black for {BLACK_SAMPLES} s, and was not before",
                     hint=_BLACK_LATER_HINT,
                     where=self._place(frame),
                 )

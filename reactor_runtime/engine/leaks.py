@@ -19,9 +19,10 @@ from typing import Any
 from reactor_runtime.authoring.code.source import line_of, location_of
 from reactor_runtime.errors import Location, ReactorError, is_ours
 
-# So many sessions in a row.
+# A number that grows in so many sessions in a row is reported.
 SESSIONS = 3
-# Memory grows by less than three such steps without a leak: caches, and memory that is touched for the first time.
+# Without a leak, memory grows by less than three such steps: by caches, and by pages that are touched for the first
+# time.
 STEP_BYTES = 16 << 20
 STEPS = 3
 _STARTED_AT = "_reactor_started_at"
@@ -65,7 +66,7 @@ class _Count:
 
 
 class _Floor:
-    """Count in how many steps the least memory of the last three sessions has grown, however slowly.
+    """Count the steps by which the lowest use of memory in the last three sessions has grown, however slowly.
 
     Memory that one session needs and frees is not counted, nor is a single growth, however large.
     """
@@ -304,7 +305,7 @@ def thread_starts_recorded() -> Iterator[None]:
 
 
 class _Task(asyncio.Task[Any]):
-    """Keep the author's line that starts the task: one that waits in asyncio alone shows no other."""
+    """Keep the author's line that starts the task: a task that waits in asyncio alone has no other line of theirs."""
 
     def __init__(self, coroutine: Any, **options: Any) -> None:
         super().__init__(coroutine, **options)

@@ -13,11 +13,11 @@ from reactor_runtime.ipc.framing import Framing, encode_parts
 from reactor_runtime.ipc.messages import Message, ToEngine
 
 MOST_BACKLOG_BYTES = 4 << 20
-# The engine refuses values of more than 1 MiB where the author sends them; in JSON for ASCII that may be three times as
-# much.
+# The engine refuses values of more than 1 MiB where the author sends them; as ASCII JSON these may have three times as
+# many bytes.
 MOST_MESSAGE_BYTES = 4 << 20
 TURN_S = 0.001
-# The time that an engine may have saved, for a burst.
+# How much unused time an engine may use at once, in a burst.
 AT_ONCE_S = 0.1
 LONGEST_REST_S = 1.0
 
@@ -31,7 +31,7 @@ class MessageBudget:
         self._at = now
 
     def spend(self, now: float, seconds: float) -> float:
-        """Charge for work; return for how long to rest, usually 0; a rest of less than a turn is left for later."""
+        """Charge for work; return for how long to pause, usually 0; a pause shorter than a turn is put off."""
         self._left_s = min(AT_ONCE_S, self._left_s + (now - self._at) * self._share) - seconds
         self._at = now
         rest_s = -self._left_s / self._share
@@ -41,9 +41,9 @@ class MessageBudget:
 class Link(asyncio.Protocol):
     """Call `receive` with each message of the engine, in turns of 1 ms, between which the loop serves the others.
 
-    Messages take at most `share` of the loop's time, beyond a burst of 0.1 s; the rest waits in the socket. `cpu_s`
-    reads the CPU time of the thread, so that a busy machine does not count. The future `lost` is done when the engine
-    closes its end; it raises ValueError for a message of more than 4 MiB, and what `receive` raises.
+    Messages take at most `share` of the loop's time, beyond a burst of 0.1 s; further messages wait in the socket.
+    `cpu_s` reads the CPU time of the thread, so that a busy machine does not count. The future `lost` is done when the
+    engine closes its end; it raises ValueError for a message of more than 4 MiB, and what `receive` raises.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Link(asyncio.Protocol):
         self._framing = Framing(MOST_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
         self._rest: Iterator[Message] = iter(())
-        # Whether reading is paused, and another turn follows.
+        # Whether reading is paused because another turn follows.
         self._continues = False
         self._disconnected = False
         self._error: Exception | None = None

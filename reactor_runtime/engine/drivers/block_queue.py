@@ -34,7 +34,7 @@ Answer = EventApplied | EventRefused
 
 
 class BlockQueue:
-    """Pass blocks and messages from any thread to the loop. Any thread may call `put`, only the loop the other methods.
+    """Pass blocks and messages to the loop. Any thread may call `put`; only the loop calls the other methods.
 
     The answer to an event waits for the messages that its handler sent.
 

@@ -41,10 +41,10 @@ def make_input_buffer(_track: str, *arguments: Any, **options: Any) -> Buffer:
 class Inputs:
     """Own the buffers of a model's input tracks, and accept only media of the running session.
 
-    Any thread may call `push`; all else belongs to the model's thread. Decoding has a thread of its own. `on_available`
-    is called when something can be read, `on_bad` when a file can't be decoded, `on_counts` with the counts of frames
-    that came and were taken, or lost, and `on_read` with the track, the number and the items of each read of a session,
-    None if it was cancelled; each of them on any thread. `warn` reports, once for each track and session, a model that
+    Any thread may call `push`; all else belongs to the model's thread. Decoding has a thread of its own. These are
+    called on any thread: `on_available` when something can be read, `on_bad` when a file can't be decoded, `on_counts`
+    with the counts of frames that came and were taken, or lost, and `on_read` with the track, the number and the items
+    of each read of a session, None for a cancelled read. `warn` reports, once for each track and session, a model that
     reads so slowly that items are lost. `make_buffer` makes the buffer of a track.
     """
 

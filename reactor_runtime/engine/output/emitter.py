@@ -44,7 +44,7 @@ class Emitter:
         works_ahead: bool = True,
     ) -> None:
         self._works_ahead = works_ahead
-        # When the session's last output was handed over, and the author's code continued.
+        # When the last output of the session was handed over, and the author's code continued.
         self._returned_at: float | None = None
         self._contract = contract
         self._clock = clock
