@@ -1,6 +1,6 @@
-"""Limits how often lines of Reactor and its web libraries are logged, and counts those that are not.
+"""Limits how often lines of Reactor and its web libraries are logged, and counts the lines left out.
 
-Pure: the time is an argument. Lines of other loggers are output of the model, which `server/workers/log_relay.py`
+Pure: the time is an argument. Lines of other loggers are output of the model, which `server/workers/engine_output.py`
 limits.
 """
 
@@ -27,7 +27,7 @@ _ALL, _OTHERS = "clients", "clients of other addresses"
 
 
 class LogLimits:
-    """Admit at most so many lines of one source in a minute, and then a line with the number of the others.
+    """Admit a limited number of lines of one source in a minute, and then a line with the number of those left out.
 
     The source of a line is the place in the code where its exception was raised, or the address of the client in its
     extra field `address`, or else the place that logs. An exception has its traceback once a minute. All addresses
@@ -35,7 +35,7 @@ class LogLimits:
     """
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
-        # An attacker chooses among many addresses, and must not fill the table of the others.
+        # An attacker may have many addresses, which must not fill the table of the other sources.
         self._clients = _Sources(window_s)
         self._places = _Sources(window_s)
 
@@ -82,7 +82,7 @@ class LogLimits:
 
 
 class _Sources:
-    """Count the lines of each source in windows of a minute; of clients from more than 1,000 addresses together."""
+    """Count the lines of each source in windows of a minute; those of all addresses beyond 1,000 count together."""
 
     def __init__(self, window_s: float) -> None:
         self.due_at: float | None = None
@@ -127,7 +127,7 @@ class _Sources:
 
 
 class _Source:
-    """The lines of a source in a window. It keeps text alone: a record would keep the frames of its exception alive."""
+    """Count the lines of a source in a window; keep text only, as a record keeps the frames of its exception alive."""
 
     __slots__ = ("_fields", "ends_at", "left_out", "lines")
 
@@ -142,7 +142,7 @@ class _Source:
 
 
 def _without_traceback(record: logging.LogRecord, message: str) -> logging.LogRecord:
-    """Return a copy: other handlers get the record itself."""
+    """Return a copy of a record without its traceback: other handlers get the record itself."""
     copied = copy.copy(record)
     copied.msg, copied.args, copied.exc_info, copied.exc_text = message, (), None, None
     return copied
@@ -167,16 +167,16 @@ def _text_of(error: BaseException) -> str:
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """Return the message of a record; of one whose arguments do not fit, the text and the reason."""
+    """Return the message of a record; if its arguments do not fit, return the text and the reason."""
     try:
         return record.getMessage()
     # A line whose arguments do not fit is still written.
     except Exception as error:  # noqa: BLE001
-        text = record.msg if isinstance(record.msg, str) else described(record.msg)
+        text = record.msg if isinstance(record.msg, str) else safe_repr(record.msg)
         return f"{text} (can't be formatted: {type(error).__name__})"
 
 
-def described(value: object) -> str:
+def safe_repr(value: object) -> str:
     """Return the `repr` of a value; never raises."""
     try:
         return repr(value)

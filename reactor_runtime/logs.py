@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
-from reactor_runtime.log_limits import LogLimits, described, message_of
+from reactor_runtime.log_limits import LogLimits, message_of, safe_repr
 from reactor_runtime.streams import direct
 from reactor_runtime.verbosity import FORMATS, LEVELS
 
@@ -76,9 +76,9 @@ def _has_colour(stream: TextIO) -> bool:
 
 
 class LogHandler(logging.StreamHandler[TextIO]):
-    """Write the lines that `LogLimits` admits, and on a thread the counts of the others, once they are due.
+    """Write the lines that `LogLimits` admits, and on a thread the counts of lines left out, once they are due.
 
-    The thread runs while there are counts: without it a count would wait for the next line, which may take hours.
+    The thread runs while there are counts: without it a count would wait for the next line, perhaps for hours.
     """
 
     def __init__(self, stream: TextIO, limits: LogLimits) -> None:
@@ -89,7 +89,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
         for admitted in self._limits.admit(record, time.monotonic()):
             super().emit(admitted)
-        # After a fork only the object of the thread is left.
+        # After a fork the thread does not run, but its object is there.
         if self._limits.due_at is not None and (self.counting is None or not self.counting.is_alive()):
             self.counting = threading.Thread(target=self._write_counts, name="reactor-log", daemon=True)
             self.counting.start()
@@ -106,7 +106,7 @@ class LogHandler(logging.StreamHandler[TextIO]):
             wait_s = self._emit_counts(time.monotonic())
 
     def _emit_counts(self, now: float) -> float | None:
-        """Write the counts that are due; return in how many seconds the next is, None where the thread has to end."""
+        """Write the counts that are due; return in how many seconds the next is due, None if the thread has to end."""
         self.acquire()
         try:
             for count in self._limits.counts(now):
@@ -188,7 +188,7 @@ def _json(value: object) -> str:
         text = _encode(value)
     # The __str__ of an author's object may raise anything.
     except Exception:  # noqa: BLE001
-        text = json.dumps(described(value), ensure_ascii=False)
+        text = json.dumps(safe_repr(value), ensure_ascii=False)
     if text.isascii():
         return text
     # Other programs can't read half a surrogate pair.
