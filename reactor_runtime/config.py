@@ -38,7 +38,7 @@ class Override:
 
     @classmethod
     def of(cls, key: str, value: object) -> Override:
-        """Return the override of a key with dots and a value in Python. Raises ConfigError if it is none of JSON."""
+        """Return the override of a key with dots and a value. Raises ConfigError for a value that JSON lacks."""
         written = f"set {key}={value!r}"
         try:
             return cls(_split(str(key), written), _json_value(value, f"set {key}"), written)
@@ -93,7 +93,7 @@ def override(config: dict[str, Any], overrides: Sequence[Override]) -> dict[str,
 
 def to_text(config: dict[str, Any]) -> str:
     """Return the text of a config for a recording, which is JSON; `recording.configs` reads it."""
-    # The class may have given objects, also as keys, to `@model`.
+    # The config that a class gives to `@model` may contain objects, also as keys.
     return json.dumps(config, default=str, skipkeys=True)
 
 
@@ -154,7 +154,7 @@ def _split(key: str, written: str) -> tuple[str, ...]:
 
 
 def _json_value(value: object, path: str) -> Any:
-    """Return a copy of a value that JSON has; raise ConfigError for another one."""
+    """Return a copy of a value that JSON has; raise ConfigError for any other value."""
     match value:
         case None | bool() | int() | float() | str():
             return value

@@ -52,7 +52,7 @@ def _missing_attribute(owner: object, name: str) -> str:
 
 
 def _missing_key(frame: FrameType | None, key: str) -> str:
-    """Return the most similar key of a dict that the frame, or its `self`, refers to and that lacks the key."""
+    """Return the most similar key of a dict that lacks the key and that the frame, or its `self`, refers to."""
     if frame is None:
         return ""
     values = [*frame.f_locals.values(), *getattr(frame.f_locals.get("self"), "__dict__", {}).values()]

@@ -363,7 +363,7 @@ def _image(file: YamlFile, key: str, suffixes: Sequence[str]) -> Path:
 
 
 def _refuse_outside(file: YamlFile, key: str, written: str, path: Path) -> None:
-    """Raise ManifestError for a path that leads out of the project: clients get what is there."""
+    """Raise ManifestError for a path that leads out of the project, because clients get the files at this path."""
     if file.path.parent not in path.resolve().parents:
         raise ManifestError(
             f'"{key}" names {written}, which is not in the project',

@@ -1,4 +1,4 @@
-"""What counts as one address of clients, for limits and for the log."""
+"""The network that counts as one address of clients, for limits and for the log."""
 
 from __future__ import annotations
 

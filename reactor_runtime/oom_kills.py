@@ -1,4 +1,4 @@
-"""Counts the processes that the kernel has killed for lack of memory, as far as the system tells."""
+"""Counts the processes that the kernel has killed for lack of memory, where the system has such a count."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
 class OomKills:
-    """Compare the kernel's count of killed processes with that of now: those of this process's cgroup.
+    """Compare the kernel's count of killed processes in this process's cgroup with the count at construction.
 
     Version 2 of cgroups has the count in `memory.events`, version 1 in `memory.oom_control`, and a system without
     either in `/proc/vmstat`. `root` is the folder of the file system.
@@ -20,13 +20,13 @@ class OomKills:
         self._before = None if self._file is None else _read(self._file)
 
     def happened(self) -> bool | None:
-        """Return whether the kernel has killed a process since then; None if the system does not tell."""
+        """Return whether the kernel has killed a process since construction; None if the system has no count."""
         now = None if self._file is None else _read(self._file)
         return None if now is None or self._before is None else now > self._before
 
 
 def _files(root: Path) -> list[Path]:
-    """Return the files that may have the count, that of the smallest group first."""
+    """Return the files that may have the count, the file of the smallest group first."""
     found = []
     for controllers, path in _groups(root):
         # A container sees its own group at the top, under the path that the machine knows.

@@ -32,12 +32,12 @@ _ADVICE = (
     ("another document", "remove the line `---`; one file holds one document"),
 )
 _TAG = "tag:yaml.org,2002:"
-# The core schema of YAML 1.2, https://yaml.org/spec/1.2.2/#103-core-schema: the numbers of JSON are among these.
+# The core schema of YAML 1.2, https://yaml.org/spec/1.2.2/#103-core-schema; it includes the numbers of JSON.
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(
     r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 )
-# Unlike that schema, so that `yes` is what it was in YAML 1.1; keys are always text.
+# More words than in that schema: `yes` is true as in YAML 1.1. Keys are always text.
 _BOOL = re.compile("yes|Yes|YES|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF")
 _TRUE = ("yes", "true", "on")
 _NULL = re.compile("~|null|Null|NULL|")
@@ -239,7 +239,7 @@ def _to_float(text: str) -> float:
 
 
 def _whole(text: str) -> str:
-    """Join the halves of a character that JSON has escaped as two, as in "\\ud83d\\ude00", which PyYAML does not."""
+    """Join a surrogate pair, a character that JSON has escaped as two, as in "\\ud83d\\ude00"; PyYAML does not."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if _SURROGATE.search(text) else text
 
 

@@ -44,7 +44,7 @@ class Address:
         Raises `AddressError` if it is not the address of a server.
         """
         if not isinstance(url, str):
-            # As the value of an environment variable that is not set.
+            # For example None, from an environment variable that is not set.
             raise AddressError(f"the address is {url!r}, not text", hint=_EXAMPLE)
         try:
             parts = urlsplit(url if "://" in url else f"http://{url}")

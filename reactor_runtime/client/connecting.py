@@ -29,10 +29,10 @@ def connect(
 
     `url` is the address of the page or of the socket; arguments win over its query. `session` is the id of the session
     to watch, where several run; `watch` shows the sessions of others during the wait for the turn. Without `wait` the
-    session is returned before its turn: `status` shows the phase and `ready()` waits. A server that does not
-    answer yet, as one that starts, is tried again for `wait_s` seconds. A broken connection is restored, unless
-    `reconnect` is false: to the same session if the server keeps it (`--resume-grace`); otherwise a controller's
-    session is lost, and `ready()` waits for another one.
+    session is returned before its turn: `status` shows the phase and `ready()` waits. While no server
+    answers, for example because it is starting, `connect` tries again for `wait_s` seconds. A broken connection is
+    restored, unless `reconnect` is false: to the same session if the server keeps it (`--resume-grace`); otherwise a
+    controller's session is lost, and `ready()` waits for another one.
 
     Raises `AddressError` for a wrong address; `Refused`, `Busy` or another `ConnectError` when connecting fails.
     """

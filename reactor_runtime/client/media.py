@@ -128,7 +128,7 @@ class NewestFrames:
         return self._newest.get(track) if self.arrived.get(track, 0) > after else None
 
     def end_session(self) -> None:
-        """Count the frames that have arrived as those of a session that has ended."""
+        """Mark all frames that have arrived as frames of a session that has ended."""
         self.over = dict(self.arrived)
 
     def clear(self) -> None:

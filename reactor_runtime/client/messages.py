@@ -134,9 +134,9 @@ class ReloadNotice:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """A worker's `url`, and the `ticket` that admits this client there once; `session` is the one to watch.
+    """Hold a worker's `url`, and the `ticket` that admits this client there once; `session` is the session to watch.
 
-    `returning` is the secret for the front after the loss of the worker.
+    `returning` is the secret that the client shows the front after the loss of the worker.
     """
 
     url: str

@@ -50,9 +50,9 @@ class Route:
 
     @property
     def subprotocols(self) -> list[str]:
-        """Return what the next connection offers: to the front also the secret of a session that was lost.
+        """Return the subprotocols of the next connection: for the front also the secret of a session that was lost.
 
-        A query would be in the logs of proxies, and a browser sets no other header.
+        The secret can't be in the URL, which proxies log, nor in another header, which browsers don't let a page set.
         """
         returns = self._returning is not None and not self.at_worker
         return [SUBPROTOCOL, *([f"{RETURN_PREFIX}{self._returning}"] if returns else [])]
@@ -83,7 +83,7 @@ class Route:
         )
 
     def leave(self, *, returns: bool) -> None:
-        """Go back to the front; with `returns` the secret shows it which session was lost."""
+        """Go back to the front; with `returns` show it the secret of the session that was lost."""
         self._worker = None
         self.admitted = False
         if not returns:

@@ -152,7 +152,7 @@ class SessionStreams:
     def _follow_session(self) -> None:
         """Drop frames and acknowledgements when another session has started: the numbers start again.
 
-        A controller whose session was lost gets another one, and none of the frames until then.
+        A controller whose session was lost gets another session, and no frames that arrived before it.
         """
         session, scope = self.protocol.status.session, self.protocol.scope
         if session not in (None, self._session) or scope is not self._scope:

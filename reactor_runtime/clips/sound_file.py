@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.media import wav
 
-# Samples converted at once, so that an hour of sound needs no more memory than a second.
+# So many samples are converted at once: an hour of sound then needs no more memory than a second.
 WIDENED_SAMPLES = 1 << 16
 
 

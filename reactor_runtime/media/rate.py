@@ -64,12 +64,12 @@ class RateEstimate:
 class Lead:
     """Estimate how long before its frames are due a step must start: for computing, copying and encoding.
 
-    Uses the newest 64 steps. Computing counts without its longest eighth (8 of a full window): a longer lead makes
-    every input wait for the stalls of a few steps, a shorter one shows more frames late. Simulated with stalls of
-    150 ms in one step of 20, a batch of 4 at 30 fps reacts after 157 ms and 1.1 % of the gaps are long; with a lead for
-    all but the longest twentieth after 182 ms, with 1.0 %. If stalls are more frequent, frames are queued. Copying and
-    encoding count without their longest quarter: they vary little, and a slightly late frame costs less than making
-    every input wait for the slowest encode.
+    Uses the newest 64 steps. Of their computing times the longest eighth (8 of a full window) does not count: a longer
+    lead makes every input wait for the stalls of a few steps, a shorter one shows more frames late. Simulated with
+    stalls of 150 ms in one step of 20, a batch of 4 at 30 fps reacts after 157 ms and 1.1 % of the gaps are long; with
+    a lead for all but the longest twentieth after 182 ms, with 1.0 %. If stalls are more frequent, frames are queued.
+    Copying and encoding count without their longest quarter: they vary little, and a slightly late frame costs less
+    than making every input wait for the slowest encode.
     """
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class ReplayConfig:
-    """Hold the config with which a replay loads the model; `over_recorded`, it is laid over the recorded one."""
+    """Hold the config with which a replay loads the model; with `over_recorded` it overrides the recorded config."""
 
     values: Mapping[str, Any]
     over_recorded: bool = False
@@ -72,7 +72,7 @@ def _differences(old: Mapping[Any, Any], new: Mapping[Any, Any], path: str) -> I
         place = f"{path}.{key}" if path else str(key)
         if isinstance(was, Mapping) and isinstance(now, Mapping):
             yield from _differences(was, now, place)
-        # Unlike values, their texts are equal for NaN, and differ for 1 and True.
+        # Compare texts: those of NaN are equal, and those of 1 and True differ.
         elif repr(was) != repr(now):
             yield f"{place} was {_shown(was)}, is {_shown(now)}"
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
-# Of a frame that a model may return, and of a piece of sound: two minutes at the highest rate.
+# The limits for a frame that a model may return, and for a piece of sound: two minutes at the highest rate.
 MOST_SIDE = 4096
 MOST_SAMPLES = 120 * 384_000
 # Maps each track of an output to its arrays: one for each frame of a batch.

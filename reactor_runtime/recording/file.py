@@ -220,7 +220,7 @@ class SessionRecording:
 
     @property
     def configs(self) -> list[str]:
-        """Return the config of each `load()` of the session, as YAML."""
+        """Return the config of each `load()` of the session, as the text in the recording."""
         return [self.header.config, *(each.entry.config for each in self.reloads if each.entry.kind == "loaded")]
 
     @property
@@ -282,8 +282,8 @@ _HEADER_VALUES = TypeAdapter(Header)
 def read_recording(path: Path) -> SessionRecording:
     """Read a recording, up to where it was interrupted; raise UsageError if it is not a recording or is damaged.
 
-    The file may come from anyone: values have the types of their entries, the config and the contract can be read, and
-    memory is limited by the size of the file.
+    The file may come from anyone. In what is returned, values have the types of their entries, and the config and the
+    contract can be read; the memory used is limited by the size of the file.
     """
     require_extra()
     reader = _RecordingReader(path)
@@ -304,7 +304,7 @@ class _RecordingReader:
     def __init__(self, path: Path) -> None:
         self.recording: SessionRecording | None = None
         self._path = path
-        # What the outputs of each track are.
+        # The kind of each output track.
         self._kinds: dict[str, str] = {}
         self._media: dict[int, StoredFile] = {}
         self._config = ""
@@ -409,7 +409,7 @@ def _discard_trial(recording: SessionRecording) -> None:
 
 
 def _decompress(pixels: bytes, shape: tuple[int, int, int]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """Return the pixels of a frame; raise ValueError, before they are decompressed, if they are not those of one."""
+    """Return the pixels of a frame; raise ValueError before decompressing if they do not have the size of its shape."""
     import zstandard
 
     check_shape(shape)

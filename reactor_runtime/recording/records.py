@@ -1,4 +1,4 @@
-"""The records of an MCAP file that may come from anyone: what the file does not hold is refused, not allocated."""
+"""The records of an MCAP file that may come from anyone: a size that exceeds the file is refused, not allocated."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _file_name(name: str) -> str:
 
 
 class _WholeReads:
-    """Raise EndOfFile for what the file does not hold; MCAP's reader would accept a truncated record."""
+    """Read exactly the size that is asked for, or raise EndOfFile; MCAP's reader would accept a truncated record."""
 
     def __init__(self, file: BinaryIO, size_bytes: int) -> None:
         self._file = file
@@ -142,7 +142,7 @@ def refusing_damage(path: Path, place: str) -> Iterator[None]:
         first = error.errors(include_url=False, include_input=False)[0]
         why = ".".join(map(str, first["loc"]))[:MOST_CHARACTERS]
         raise _damaged(path, place, f"{why}: {first['msg']}" if why else first["msg"]) from None
-    # Any byte may be wrong, and so any value.
+    # Any byte may be wrong, and so any value and any exception.
     except (
         ArithmeticError,
         LookupError,

@@ -66,7 +66,7 @@ class TurnLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadOptions:
-    """How saved files are applied: with `full` by a restart of the engine; `overrides` are those of `--set`."""
+    """Choose how saved files are applied: with `full` by a restart of the engine; `overrides` are those of `--set`."""
 
     full: bool = False
     overrides: tuple[Override, ...] = ()

@@ -25,7 +25,7 @@ from reactor_runtime.testing.studio import Studio
 PATIENCE_S = 10.0
 STEP_LIMIT_S = 60.0
 HEIGHT, WIDTH = 480, 640
-# A model may read several at once: so many images are sent, and as much sound as an input buffer holds.
+# So many images are sent, because a model may read several at once, and as much sound as an input buffer holds.
 IMAGES = 32
 SOUND_PIECES = CAPACITY
 # The length of a piece of sound, as the clients send it.
@@ -69,7 +69,7 @@ def rehearse(
 
 
 class _Rehearsal(Studio[Model]):
-    """Make one step at a time: a second one, ahead of time, may take as long as the first."""
+    """Make one step only: a second step, made ahead of time, may take as long as the first."""
 
     _works_ahead: ClassVar[bool] = False
 

@@ -48,10 +48,10 @@ def replay(
 ) -> Replay:
     """Run a recorded session again and compare its output with the recording, frame by frame.
 
-    The class and the config are those of the project in the current directory, `model` and `config` override them.
+    The class and the config are those of the project in the current directory; `model` and `config` override them.
     `config_from="recording"` loads the model with the recorded config, which may come from anyone. Raises the exception
-    that the model raises, and UsageError for a file that is no recording, one of another contract, and without
-    `config_from` one of another config.
+    that the model raises, and UsageError for a file that is no recording, for a recording of another contract, and,
+    without `config_from`, for a recording with another config.
     """
     recording = read_recording(Path(file))
     project = manifest.load(Path()) if Path(manifest.FILE_NAME).is_file() else None

@@ -1,7 +1,7 @@
-"""Looks in the source of a model class for the method that makes its frames, before anything is loaded.
+"""Checks in the source of a model class that it has the method that makes its frames, before anything is loaded.
 
-A class that may be right passes, as one without source: `load()` can assign the method, and a method can return the
-generator of another.
+A class that may be right is accepted, such as one without source: `load()` can assign the method, and a method can
+return the generator of another one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _authors(model: type) -> list[type]:
 
 
 def _names(owner: type, name: str) -> bool:
-    """Return whether code in the class contains `name` as an attribute or a string, as for setattr(), or may do so."""
+    """Return whether the code of a class contains `name` as an attribute or as a string; True without source."""
     definition = definition_of(owner)
     return definition is None or any(
         (isinstance(node, ast.Attribute) and node.attr == name)

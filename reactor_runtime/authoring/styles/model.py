@@ -31,7 +31,7 @@ class Model:
     # The engine sets it while the model loads.
     _on_progress: Callable[[float | None, str], None] | None = None
     _needs_state = False
-    # For `hints`, which knows no classes.
+    # For `hints`, which does not import these classes.
     _hints_for_missing: ClassVar[Mapping[str, str]] = {
         "input": "declare it: `class MyInput(Input): camera: Video`, and `input: MyInput` in the model",
         "output": "`output: MyOutput` only declares the tracks: yield MyOutput(…)",

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class ReadMode(StrEnum):
-    """Choose what a read takes: the newest, dropping those before, the oldest, keeping the rest, or all that wait."""
+    """Choose the items of a read: the newest (older ones are dropped), the oldest (the rest stays), or all."""
 
     LATEST = "latest"
     FIFO = "fifo"
@@ -137,9 +137,9 @@ class Backlog(Generic[T]):
             self._released -= 1
 
     def take(self, n: int, mode: ReadMode) -> Claim[T] | None:
-        """Remove n items, with LATEST all before them as well; return None and change nothing if there are fewer.
+        """Remove and return n items, or with ALL all items, at least n; LATEST also removes the older ones.
 
-        With ALL, n is the least, and all are wanted.
+        Return None and change nothing if there are fewer than n.
         """
         if self._released < n:
             return None
@@ -200,7 +200,7 @@ class Backlog(Generic[T]):
 
 
 def _surplus(items: Collection[Item[T]], capacity: int) -> int:
-    """Return how many of the oldest items are above `capacity` or 64 MiB; the newest item is never above."""
+    """Return how many of the oldest items exceed `capacity` or 64 MiB; the newest item never counts."""
     size_bytes = sum(item.size_bytes for item in items)
     for index, item in enumerate(items):
         left = len(items) - index

@@ -42,7 +42,7 @@ def is_same_json(one: object, other: object) -> bool:
 
 
 def check_size(values: Mapping[str, Any], owner: str) -> None:
-    """Raise ValueError that names the largest of the JSON `values` of `owner` if together they have more than 1 MiB."""
+    """Raise ValueError if the JSON `values` of `owner` have more than 1 MiB together; it names the largest."""
     if _size_bytes(values) <= MOST_JSON_BYTES:
         return
     largest = max(values, key=lambda name: _size_bytes(values[name]))

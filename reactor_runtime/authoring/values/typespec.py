@@ -90,7 +90,7 @@ def _compile_part(hint: Any, path: ValuePath) -> TypeSpec:
 
 
 class UnsupportedType(TypeError):
-    """Report a type of which clients can't set values."""
+    """Report a type whose values clients can't set."""
 
 
 def _unsupported(hint: Any, path: ValuePath) -> UnsupportedType:

@@ -11,13 +11,13 @@ from starlette.responses import Response
 
 from reactor_runtime.server.security.middleware import NO_CACHE, NO_STORE
 
-# A document contains the host by which it was requested, and clients may use any address as one.
+# A document contains the host name of its request, and clients may use any address as one.
 MOST = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The body of a response, with its media type."""
+    """Hold the body of a response, its media type and its ETag."""
 
     content: bytes
     media_type: str
@@ -43,7 +43,7 @@ class Documents:
     _made: dict[Hashable, Document] = field(default_factory=dict)
 
     def response(self, request: Request, contract: object, key: Hashable, make: Callable[[], str]) -> Response:
-        """Return the document with a key, made if there is none. With a token nothing but the server keeps it."""
+        """Return the document with a key, made if there is none. With a token no cache but the server's keeps it."""
         guarded = request.state.guarded
         if contract is not self._contract:
             self._contract = contract

@@ -59,7 +59,7 @@ def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]
 
 
 def why_not_ready(admission: Admission[S]) -> str:
-    """Return why a controller of an address without others would be refused now; "" if it would be served or wait."""
+    """Return why a controller of a new address would be refused now; "" if it would be served or wait."""
     status = health_status(admission)
     if status not in SERVING:
         return status

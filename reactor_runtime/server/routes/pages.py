@@ -113,7 +113,7 @@ def own_page_route(folder: Path, embedders: Sequence[str]) -> BaseRoute:
 
 
 class _PageFiles(StaticFiles):
-    """Serve the files of a directory but hidden ones, also where a link with another name leads to those."""
+    """Serve the files of a directory, but no hidden ones, not even through a link with another name."""
 
     def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
         found, status = super().lookup_path(path)
@@ -130,7 +130,7 @@ def _unlinked(path: Path | None) -> Path | None:
 
 
 def _media_type(path: Path) -> str:
-    # By its suffix the machine may take it for a video.
+    # The machine's table may have the suffix .ts for a video.
     return "text/plain" if path.suffix == ".ts" else mimetypes.guess_type(path.name)[0] or "application/octet-stream"
 
 

@@ -122,7 +122,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         return
     slots, resume = services.admission.slots, websocket.query_params.get("resume", "")
     if resume and slots.resumed_by(resume) is None and (unknown := slots.unknown()):
-        # Its session may be one that is not known yet: it would lose that by waiting for another.
+        # Its session may not be known yet: the client would lose it by waiting for another one.
         await _deny(websocket, 503, unknown)
         return
     await websocket.accept(subprotocol)

@@ -61,7 +61,7 @@ def pinned_context(certificate: str) -> ssl.SSLContext:
 
 
 def _rsa_bits(certificate: Path) -> int:
-    """Return the size of a key of RSA, 0 for another kind and for one below 2,048 bits."""
+    """Return the number of bits of an RSA key; 0 for a key of another kind or below 2,048 bits."""
     lines = first_certificate(certificate).strip().splitlines()
     found = _RSA.search(base64.b64decode("".join(lines[1:-1])))
     return 0 if found is None else (int.from_bytes(found[1]) - 1) * 8

@@ -32,10 +32,10 @@ HARMLESS = ("GET", "HEAD", "OPTIONS")
 # Open without a token; /health returns less then. /live is open by any host name too.
 OPEN = ("/health", "/ready", "/reactor.js")
 FILES = "/static/"
-# The folder of the author's images there, for which the token is needed.
+# The folder of the author's images below FILES; these need the token.
 IMAGE_FOLDER = "author"
 NO_STORE = {"Cache-Control": "no-store"}
-# To be kept, and asked for again by its ETag.
+# Caches keep the response, and ask with its ETag whether it has changed.
 NO_CACHE = {"Cache-Control": "no-cache"}
 CLOSE = {"Connection": "close"}
 PLAIN = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}

@@ -116,7 +116,7 @@ class Metrics:
         self.sessions = LabelledCounter(
             "left", "finished", "turn_over", "idle", "model_error", "model_died", "server_stopping", "lost"
         )
-        # Of a front: those that ended, or were given up, though it has not stopped them.
+        # At a front: workers that ended, or were given up, though the front has not stopped them.
         self.workers_lost = 0
         self.frames = FrameCounters()
         self.skipped = LabelledCounter("socket", "window", "rate", "viewers")

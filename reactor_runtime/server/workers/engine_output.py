@@ -1,6 +1,6 @@
 """Limits what engines write to stdout and stderr, and for JSON logs turns it into log lines.
 
-An engine writes log lines itself; code below Python prints text. With JSON logs the server alone writes to its stderr,
+An engine writes log lines itself; native libraries print text. With JSON logs the server alone writes to its stderr,
 since two processes that write to one stream could break each other's lines.
 """
 
@@ -27,13 +27,13 @@ BYTES_PER_S = 1_000_000
 LONGEST = 1 << 20
 JOIN_S = 0.5
 REPORT_S = 0.25
-# A prompt, or a bar of progress, has no line end.
+# A prompt or a progress bar has no line end.
 UNFINISHED_S = 0.1
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
 # After a read that is left out, so that a model that prints 1 GB/s takes little of the server's time.
 PAUSE_S = 0.001
-# Of time, level and ids around printed text.
+# The size of time, level and ids around printed text.
 JSON_BYTES_A_LINE = 150
 FIELDS = frozenset({"time", "level", "logger", "message"})
 BEGINS = b'{"time": "'
@@ -42,9 +42,9 @@ BEGINS = b'{"time": "'
 class EngineOutput:
     """Relay what one engine after the other writes, at most 1 MB a second, and log how many lines were left out.
 
-    `fds` are stdout and stderr for an engine; None is that of the server, without a limit: it is closed, or a terminal,
-    which a debugger in the model needs. `ids` returns the log fields of the session that the output belongs to, and is
-    called on another thread.
+    `fds` are stdout and stderr for an engine. None stands for the server's own stream, without a limit, if that is
+    closed or a terminal, which a debugger in the model needs. `ids` returns the log fields of the session that the
+    output belongs to, and is called on another thread.
     """
 
     def __init__(self, log_format: Literal["text", "json"], ids: Callable[[], Mapping[str, str]]) -> None:
@@ -115,7 +115,7 @@ class OutputBudget:
         if size <= self._left:
             self._left -= size
             return True
-        # What follows in this second is left out too, so that the log has no single lines of many.
+        # The rest of this second is left out too, so that the log does not have a line here and there.
         self._left = 0
         self._left_out += max(1, lines)
         return False
@@ -146,7 +146,7 @@ class _Relay:
         self._unfinished = b""
         self._from, self.fd = os.pipe()
         os.set_blocking(self._from, False)
-        # Linux has this, and limits it for a user.
+        # Only Linux has this, and it limits the total for a user.
         with contextlib.suppress(AttributeError, OSError):
             fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._lock = threading.Lock()

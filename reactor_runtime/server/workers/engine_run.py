@@ -25,7 +25,7 @@ STOP_S = 0.8
 # The engine writes the rest of a recording for up to 5 s.
 RECORD_STOP_S = 6.0
 ABORT_S = 2.0
-# Of the event loop's time, for the messages of one engine, and of all.
+# The parts of the event loop's time for the messages of one engine, and of all engines.
 MOST_SHARE = 0.25
 ALL_SHARES = 0.5
 LOADING_HINT = "--load-timeout limits the time of import and load() together"

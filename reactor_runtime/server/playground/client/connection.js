@@ -69,10 +69,10 @@ export class Connection extends EventTarget {
     else this.#dial();
   }
 
-  /** Connect if a browser lets this page connect to the server; else try again, with what the visitor can do. */
+  /** Connect if the browser allows this page to; otherwise report what the visitor can do, and try again later. */
   async #checkPermission() {
     this.#checking = true;
-    // The front relays what the visitor is not asked for.
+    // Do not ask for a worker: the front relays the session if there is no permission.
     const onAsk = this.#route.atWorker ? null : (text) => this.#emit("asking", text);
     const refusal = await import("./local_network.js")
       .then(({ LocalNetwork }) => {

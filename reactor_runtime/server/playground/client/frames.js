@@ -31,7 +31,7 @@ export class VideoOutputs {
     for (const { sink } of this.#sinks) sink.restart({ resumed });
   }
 
-  /** End a session: what starts to read frames later gets none of it. */
+  /** End a session: readers that start later get none of its frames. */
   end() {
     for (const frame of this.#newest.values()) frame.over = true;
   }

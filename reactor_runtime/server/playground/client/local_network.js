@@ -11,7 +11,7 @@ export class LocalNetwork {
   #permissions;
   // Before this time the browser does not ask again: the visitor may have dismissed the question.
   #asksAt = 0;
-  // Some pages need no permission: those that are private too, by an address that only the browser knows.
+  // Some pages need no permission: private ones, at an address that only the browser knows.
   #reached = false;
 
   constructor({ fetch = globalThis.fetch, permissions = globalThis.navigator?.permissions } = {}) {

@@ -40,7 +40,7 @@ export class Route {
     return withQuery(this.server, this.atWorker ? worker : front);
   }
 
-  /** What the next attempt offers: only the front gets the secret. */
+  /** Return the subprotocols of the next attempt: only the front gets the secret. */
   get protocols() {
     const secret = !this.atWorker && this.#returning;
     return secret ? [PROTOCOL, `reactor.return.${secret}`] : [PROTOCOL];
@@ -80,7 +80,7 @@ export class Route {
     return `${reason}; the connection continues through ${this.#front.host}. If workers can't be reached from this network, it has to allow that, or the front needs --relay`;
   }
 
-  /** Go back to the front; with `returns` the secret shows it which session was lost. */
+  /** Go back to the front; with `returns` show it the secret of the session that was lost. */
   leave({ returns = false } = {}) {
     this.#worker = null;
     this.#admitted = false;

@@ -40,7 +40,7 @@ export class Session extends EventTarget {
   #scope = new AbortController();
   // Whether another session starts only after reconnect().
   #over = false;
-  // Whose frames are shown.
+  // The session whose frames are shown.
   #shownSession = null;
   // {session, since}: a session that may be resumed
   #resumable = null;
