@@ -52,9 +52,9 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class IssuedTicket:
-    """Hold a ticket's id, the text that the client shows to the worker, and the secret that it `returns` with.
+    """Hold a ticket's id, the text that the client shows to the worker, and the secret for its return.
 
-    The secret goes to the front alone, and never in a URL, which proxies log.
+    `returns`, the secret, goes to the front only, and never in a URL, which proxies log.
     """
 
     id: str

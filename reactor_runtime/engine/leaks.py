@@ -1,4 +1,4 @@
-"""The leak guard: compares what the process uses after each session; reports what keeps growing."""
+"""Compares what the process uses after each session, and reports the resources that keep growing."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def _descriptors(ours: Collection[int]) -> dict[object, object]:
 def read_processes() -> dict[object, object]:
     """Return the numbers of the child processes with their command lines; nothing where the system does not list them.
 
-    A process that has ended, and for which nobody has waited, is one of them.
+    A process that has ended, but has not been waited for, is one of them.
     """
     found: dict[object, object] = {}
     for listing in glob.glob("/proc/self/task/*/children"):

@@ -364,7 +364,7 @@ class InputsTaken:
 
 @dataclass(frozen=True, slots=True)
 class InputLost:
-    """engine → server: so many more items of an input track were dropped before the model, which reads in order.
+    """engine → server: so many more items of an input track were dropped because the model reads in order, too slowly.
 
     `kind` is that of the track, "video" or "audio".
     """

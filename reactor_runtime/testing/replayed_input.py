@@ -29,7 +29,7 @@ class ReplayPosition:
 
 
 class ReplayedReads:
-    """Hold the recorded reads of one track, in order; a read gets only what was read after the same reload.
+    """Hold the recorded reads of one track, in order; a read gets only items that were read after the same reload.
 
     `on_wait` is called when the model waits for an item that was not recorded there. `kind` is that of the track.
     """

@@ -54,7 +54,7 @@ class WaitTimer:
 class ReadCounts:
     """Count the items that were read, those that were requested when too few were there, and the reads.
 
-    `lost` counts items that were dropped before a model that reads in order, with FIFO or ALL, came to them.
+    `lost` counts items that were dropped before a model that reads in order, with FIFO or ALL, had read them.
     """
 
     taken: int = 0

@@ -39,7 +39,7 @@ def serve_front(options: ServeOptions, cluster: ClusterOptions, operator: Operat
     placement = RayPlacement(
         make_driver=partial(_make_driver, options, cluster),
         make_job=lambda worker, secret: replace(job, worker=worker, secret=secret).to_json(),
-        # A cluster may be unreachable for a while; a Ray of this machine that does not start has a reason.
+        # A cluster may be unreachable for a while; a local Ray that does not start needs a correction.
         attempts=0 if cluster.address else LOCAL_STARTS,
     )
     try:

@@ -54,7 +54,7 @@ PROBE_S = 5.0
 EXCLUDED = [".git", ".venv", "venv", "node_modules", "__pycache__", "*.mcap"]
 TOKEN_FILE = "~/.ray/auth_token"
 TOKEN_HINT = "if the cluster requires a token, copy its ~/.ray/auth_token to this machine, or set RAY_AUTH_TOKEN"
-# Ray's own limits: an agent of it has 15 s to start, and all of it 30 s.
+# Ray's own limits: its agent has 15 s to start, and all its processes have 30 s.
 NOT_STARTED_HINT = (
     "Ray gives up after 15 to 30 s, which a busy machine may need: try again when it is idle, or serve without Ray, "
     "with `reactor run --sessions N`"

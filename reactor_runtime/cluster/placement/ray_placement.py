@@ -144,7 +144,7 @@ class DriverProcess:
             shutil.rmtree(self._files, ignore_errors=True)
 
     def _kill_processes(self) -> None:
-        """Kill the driver with all that it has started: Ray's own processes would write files for a while."""
+        """Kill the driver and the processes that it has started: those of Ray would go on writing files for a while."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -254,7 +254,7 @@ class RayPlacement:
             except UsageError as error:
                 if not self._may_retry(error, attempt):
                     raise
-                # The same reason comes every few seconds, and after a loss of contact its reason is in the log.
+                # Log a reason once: it repeats every few seconds, and after a loss of contact it is in the log already.
                 if error.message != reason and not self._secret and not self._closed:
                     logger.warning("no contact with Ray, trying again: %s; %s", error.message, error.hint)
                 reason = error.message

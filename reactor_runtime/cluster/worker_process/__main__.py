@@ -1,7 +1,7 @@
 """Runs the worker process: the server of one session, which admits clients by ticket.
 
 It reads a job from standard input, prints a line of JSON when it listens, and another if it fails. It ends by SIGINT or
-SIGTERM, on an order of the front, or with its input, as a killed process does.
+SIGTERM, on an order of the front, or, without an orderly end, when its input ends.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Emitter:
 
     `frames_in` returns how many frames of clients have arrived, and how many of them the model has read: output at the
     rate of a camera follows it. Without `works_ahead`, for a clock on which computing takes no time, the author's code
-    continues when its output is over, less the time that it took last, so that it has all events until then.
+    continues as long before the end of its output as it took last time, so that it has all events until then.
     """
 
     def __init__(

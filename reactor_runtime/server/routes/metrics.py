@@ -1,4 +1,4 @@
-"""`GET /metrics`: the metrics, copied at once on the loop and written on a thread, once for all that wait."""
+"""`GET /metrics`: the metrics, copied at once on the loop and written on a thread, once for all requests that wait."""
 
 from __future__ import annotations
 

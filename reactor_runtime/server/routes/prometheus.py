@@ -50,7 +50,7 @@ class _Reported(Collector):
         yield _counts("reactor_refusals", about, "status", metrics.refusals.counts)
         about = "Kinds of resources that grew in three sessions of an engine in a row"
         yield _counts("reactor_leaks", about, "kind", metrics.leaks.counts)
-        about = "Frames and pieces of sound of clients that were dropped before the model, which reads in order"
+        about = "Frames and pieces of sound of clients that were dropped because the model read in order, too slowly"
         yield _counts("reactor_inputs_lost", about, "kind", metrics.inputs_lost.counts)
         yield from self._frames()
         yield from self._traffic()

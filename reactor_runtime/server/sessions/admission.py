@@ -184,7 +184,7 @@ class Admission(Generic[S]):
         if refused is client:
             return f"{full}; try again later"
         if refused is not None:
-            logger.info("client gives way id=%s from=%s", refused.id, refused.address, extra=refused.log_fields)
+            logger.info("client displaced id=%s from=%s", refused.id, refused.address, extra=refused.log_fields)
             self._positions.forget(refused)
             self.assignment.unsubscribe(refused)
             refused.close(CloseCode.FULL, f"{full}, and a client of another address came; try again later")

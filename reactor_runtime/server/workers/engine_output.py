@@ -31,7 +31,7 @@ REPORT_S = 0.25
 UNFINISHED_S = 0.1
 PIPE_BYTES = 1 << 20
 READ_BYTES = 1 << 18
-# After a read that is left out, so that a model that prints 1 GB/s takes little of the server's time.
+# The pause after a read that is left out: a model that prints 1 GB/s then takes little of the server's time.
 PAUSE_S = 0.001
 # The size of time, level and ids around printed text.
 JSON_BYTES_A_LINE = 150
