@@ -145,7 +145,7 @@ def test_an_exception_of_the_model_has_its_line(project: Path) -> None:
     assert "pipeline.py:" in outcome.err.splitlines()[1]
     change(project, "            1 / 0\n            yield", "            return")
     outcome = replayed(project, "hashes.mcap")
-    assert "returned MyOutput, not a generator" in outcome.err.splitlines()[0]
+    assert "MyModel.inference() never yields" in outcome.err.splitlines()[0]
     assert "pipeline.py:" in outcome.err.splitlines()[1]
     change(project, "    def load(self", "    def unused(self")
     change(project, "    def inference", "    def load(self, config):\n        1 / 0\n\n    def inference")

@@ -242,23 +242,24 @@ async def test_a_controller_returns_before_all_others_only_if_its_connection_bro
             async with (
                 client(socket_of(redirect), ticket=redirect["ticket"]) as controller,
                 client(front.url) as waiting,
-                client(front.url, returning=redirect["returning"]) as back,
             ):
                 await controller.data("reactor.session", phase="started")
-                # The session continues, whoever has its secret.
-                assert (await back.data("reactor.queue"))["position"] == 2
-                assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
-                if breaks:
-                    controller.socket.transport.abort()
-                    lost = await back.data("reactor.session", phase="lost")
-                    assert lost["message"] == "the connection to the session broke"
-                    await back.data("reactor.session", phase="started")
-                    (session,) = [slot.session for slot in front.slots]
-                    assert session is not None
-                    assert session.turn.used_s > 0
-                    await back.socket.close()
-                else:
-                    await controller.socket.close()
+                await waiting.data("reactor.queue", position=1)
+                async with client(front.url, returning=redirect["returning"]) as back:
+                    # The session continues, whoever has its secret.
+                    assert (await back.data("reactor.queue"))["position"] == 2
+                    assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
+                    if breaks:
+                        controller.socket.transport.abort()
+                        lost = await back.data("reactor.session", phase="lost")
+                        assert lost["message"] == "the connection to the session broke"
+                        await back.data("reactor.session", phase="started")
+                        (session,) = [slot.session for slot in front.slots]
+                        assert session is not None
+                        assert session.turn.used_s > 0
+                        await back.socket.close()
+                    else:
+                        await controller.socket.close()
                 await waiting.data("reactor.session", phase="started")
 
 

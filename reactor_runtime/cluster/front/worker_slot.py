@@ -205,7 +205,8 @@ class WorkerSession:
         self.client = status.client
         self.ticket = status.ticket or self.ticket
         self.phase = SessionPhase(status.phase)
-        self.turn.used_s = status.used_s
+        # A worker reports a session before the turn has begun.
+        self.turn.used_s = max(self.turn.used_s, status.used_s)
         self.resume_secret = status.resume
         self.upload_key = status.upload_key
 

@@ -38,7 +38,8 @@ FINAL_CODES = (1000, 1001, 1005)
 GOING_AWAY, NO_CODE, ABNORMAL, INTERNAL_ERROR = 1001, 1005, 1006, 1011
 _FAILED = "the server failed\n"
 _NO_HANDSHAKE = "not a WebSocket handshake\n"
-_FORBIDDEN = "this WebSocket was refused\n"
+# Starlette refuses a WebSocket on an unknown path so, without a reason.
+_FORBIDDEN = "Forbidden\n"
 
 
 class SocketProtocol(ClientConnection):

@@ -137,5 +137,5 @@ export async function followAuthorsTexts(session, controls) {
   if (!session.role || presets === (byId("controls").dataset.presets ?? "{}")) return;
   byId("controls").dataset.presets = presets;
   controls.readPresets();
-  controls.update(session.schema.events ?? {}, session.state);
+  controls.update(session.schema.events ?? {}, session.state, session.tracks);
 }

@@ -35,7 +35,8 @@ class EngineRun:
     """Start an engine process, receive its messages, and end it when its model hangs.
 
     `on_message` gets each message but heartbeats, with the shared memory it refers to. `ready_at` is when the model was
-    ready, `failure` why it can't be served. `ids` returns the fields of a log line. Raises OSError when the process
+    ready, `failure` why it can't be served. `ids` returns the fields of a log line, `oom_kills` was
+    made before the process. Raises OSError when the process
     can't be started.
     """
 
@@ -47,8 +48,9 @@ class EngineRun:
         options: ServeOptions,
         *,
         ids: Callable[[], Mapping[str, str]],
+        oom_kills: OomKills,
     ) -> None:
-        self._oom_kills = OomKills()
+        self._oom_kills = oom_kills
         self.process = start()
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None

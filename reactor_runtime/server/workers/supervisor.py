@@ -18,6 +18,7 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.ipc.shortage import is_shortage
+from reactor_runtime.oom_kills import OomKills
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
 from reactor_runtime.server.workers.engine_run import EngineRun
@@ -179,6 +180,8 @@ class Supervisor:
         if self._is_last():
             self._release_loading()
             return 0.0
+        # It reads files.
+        oom_kills = await asyncio.to_thread(OomKills)
         try:
             engine_run = self._engine_run = EngineRun(
                 partial(self._receive, callbacks),
@@ -186,6 +189,7 @@ class Supervisor:
                 self._start,
                 self._options,
                 ids=self._ids,
+                oom_kills=oom_kills,
             )
         except OSError as error:
             self._release_loading()

@@ -15,6 +15,7 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.messages import Heartbeat
 from reactor_runtime.ipc.ring import create_memory
+from reactor_runtime.oom_kills import OomKills
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.engine_run import EngineRun
 from reactor_runtime.server.workers.watchdog import LONGEST_ROUND_S, WARN_S, Watchdog
@@ -153,7 +154,7 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
         received.put_nowait(message)
 
     options = ServeOptions(manifest=MANIFEST, config={})
-    run = EngineRun(receive, clock, start, options, ids=dict)
+    run = EngineRun(receive, clock, start, options, ids=dict, oom_kills=OomKills())
     running = asyncio.create_task(run.run(ipc.Load("", "", "", {}, "", "")))
 
     async def answer(*messages: ipc.Message) -> None:
@@ -180,7 +181,9 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
 async def test_a_recording_engine_has_time_to_write_the_rest(tmp_path: Path) -> None:
     process = SocketOfEngine()
     options = ServeOptions(manifest=MANIFEST, config={}, record=tmp_path)
-    run = EngineRun(lambda *_: None, FakeClock(), lambda **_: cast("Any", process), options, ids=dict)
+    run = EngineRun(
+        lambda *_: None, FakeClock(), lambda **_: cast("Any", process), options, ids=dict, oom_kills=OomKills()
+    )
     before = time.monotonic()
     await run.stop()
     assert process.deadline > before + CLOSE_S
