@@ -94,7 +94,7 @@ class Backlog(Generic[T]):
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.capacity = capacity
         self.received = 0
-        # Items that a full backlog dropped before they were taken.
+        # Items that were dropped before they were taken, because too many waited.
         self.dropped = 0
         self.closed = False
         # Counts how often a closed backlog was reset.
@@ -104,6 +104,8 @@ class Backlog(Generic[T]):
         self._items: deque[Item[T]] = deque()
         self._released = 0
         self._retained: deque[Item[T]] | None = None
+        # Retained items that were dropped while the backlog was closed; an open one counts its own.
+        self._retained_dropped = 0
 
     def __len__(self) -> int:
         """Return how many items can be taken."""
@@ -115,6 +117,7 @@ class Backlog(Generic[T]):
             self._retained.append(item)
             for _ in range(_surplus(self._retained, self.capacity)):
                 self._retained.popleft()
+                self._retained_dropped += self.closed
         if self.closed:
             return False
         self._append(item, hold=hold)
@@ -175,15 +178,19 @@ class Backlog(Generic[T]):
         self.clear()
         self.openings += self.closed
         self.closed = False
+        self.dropped += self._retained_dropped
+        self._retained_dropped = 0
         for item in self._retained or ():
             self._append(item, hold=False)
 
     def start_retaining(self) -> None:
         """Retain the newest items that arrive from now on, also while closed."""
         self._retained = deque()
+        self._retained_dropped = 0
 
     def stop_retaining(self) -> None:
         self._retained = None
+        self._retained_dropped = 0
 
     def _append(self, item: Item[T], *, hold: bool) -> None:
         self.received += 1

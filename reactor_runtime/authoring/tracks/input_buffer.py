@@ -54,7 +54,8 @@ class WaitTimer:
 class ReadCounts:
     """Count the items that were read, those that were requested when too few were there, and the reads.
 
-    `lost` counts items that were dropped before a model that reads in order, with FIFO or ALL, had read them.
+    `lost` counts items that were dropped before a model that reads in order, with FIFO or ALL, had read them. The first
+    read of a session decides about those that were dropped before it.
     """
 
     taken: int = 0
@@ -176,7 +177,10 @@ class InputBuffer(Generic[T]):
         self._on_available = on_available
         self._on_read = on_read
         self._on_late_read = on_late_read
-        self._reads_in_order = False
+        # None until the first read.
+        self._reads_in_order: bool | None = None
+        # How many of the items that the backlog has dropped are counted, as lost or not.
+        self._settled = 0
         self._reported = 0
         # No foreign code runs and nothing is awaited under this lock.
         self._lock = threading.Lock()
@@ -252,11 +256,9 @@ class InputBuffer(Generic[T]):
     def push(self, item: Item[T]) -> None:
         """Add an item; a closed buffer drops it."""
         with self._lock:
-            dropped = self._backlog.dropped
             if not self._backlog.push(item, hold=self._ahead.wants(item)):
                 return
-            if self._reads_in_order:
-                self.reads.lost += self._backlog.dropped - dropped
+            self._count_lost()
             ahead = self._ahead.start()
             available = self._backlog.newest_on_hold() is None
             self._queue.wake_first()
@@ -290,8 +292,10 @@ class InputBuffer(Generic[T]):
 
     def begin_counting(self) -> None:
         """Number reads and count lost items from here on, as a session begins."""
-        self.reads.calls = self.reads.lost = self._reported = 0
-        self._reads_in_order = False
+        with self._lock:
+            self.reads.calls = self.reads.lost = self._reported = 0
+            self._reads_in_order = None
+            self._settled = self._backlog.dropped
 
     def interrupt(self) -> None:
         """Raise BufferClosed in all pending reads without closing the buffer."""
@@ -330,11 +334,22 @@ class InputBuffer(Generic[T]):
     def _checked(self, n: int, mode: ReadMode, frame: FrameType) -> tuple[int, ReadMode]:
         """Check the arguments of a read, and report it if items were lost since the last one."""
         n, mode = _checked(n, mode, self._backlog.capacity)
-        self._reads_in_order = mode is not ReadMode.LATEST
-        if self.reads.lost > self._reported:
+        with self._lock:
+            self._reads_in_order = mode is not ReadMode.LATEST
+            self._count_lost()
+            late = self.reads.lost > self._reported
             self._reported = self.reads.lost
+        if late:
             self._on_late_read(mode, frame)
         return n, mode
+
+    def _count_lost(self) -> None:
+        """Count what the backlog has dropped since the last call, once it is known how the model reads."""
+        if self._reads_in_order is None:
+            return
+        if self._reads_in_order:
+            self.reads.lost += self._backlog.dropped - self._settled
+        self._settled = self._backlog.dropped
 
     async def _claim_when_first(self, reader: Reader[T], deadline: float | None) -> Claim[T]:
         missed = reader.n

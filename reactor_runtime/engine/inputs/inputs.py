@@ -73,6 +73,8 @@ class Inputs:
         self._on_read = on_read
         self._warn = warn
         self._warned: set[str] = set()
+        # The items of each track that `on_counts` has been told are lost.
+        self._told: dict[str, int] = {}
         self._new_buffer = make_buffer
         self._session: str | None = None
         # A session must not change between the check of a frame's session and the push.
@@ -99,6 +101,7 @@ class Inputs:
             }
             self._counters = {track: new.get(track) or self._counters[track] for track in video}
             self._buffers, self._kinds = buffers, kinds
+            self._told.clear()
             for buffer in buffers.values():
                 buffer.begin_counting()
         for attribute, kind in contract.inputs.items():
@@ -116,7 +119,19 @@ class Inputs:
             on_late_read=functools.partial(self._report_late_read, track),
         )
 
+    def _tell_lost(self, track: str) -> None:
+        with self._lock:
+            session, kind = self._session, self._kinds.get(track)
+            if session is None or kind is None:
+                return
+            lost = self._buffers[track].reads.lost
+            count = lost - self._told.get(track, 0)
+            self._told[track] = lost
+        if count:
+            self._on_counts(InputLost(session, track, kind, count))
+
     def _report_late_read(self, track: str, mode: ReadMode, frame: FrameType) -> None:
+        self._tell_lost(track)
         if track in self._warned:
             return
         self._warned.add(track)
@@ -163,6 +178,7 @@ class Inputs:
             for counter in self._counters.values():
                 counter.begin()
             self._warned.clear()
+            self._told.clear()
             for buffer in self._buffers.values():
                 buffer.begin_counting()
                 if reopen:
@@ -200,14 +216,11 @@ class Inputs:
             if session != self._session or track not in self._buffers:
                 return
             buffer = self._buffers[track]
-            lost = buffer.reads.lost
             buffer.push(Item.encoded(file, decode))
-            lost = buffer.reads.lost - lost
             taken = self._counters[track].count_frame(session) if track in self._counters else None
         if taken is not None:
             self._on_counts(taken)
-        if lost:
-            self._on_counts(InputLost(session, track, self._kinds[track], lost))
+        self._tell_lost(track)
 
     def push_array(self, track: str, array: object) -> None:
         """Push a copy of decoded media of an offline driver: a frame, a batch of frames, or sound.

@@ -57,7 +57,7 @@ async def test_items_that_are_dropped_before_a_reader_in_order_are_lost_and_its_
     async def read() -> None:
         _ = bench.buffer.try_read(mode=mode) if how == "try_read" else await bench.buffer.read(mode=mode)
 
-    bench.push(*range(5))
+    bench.push(*range(4))
     await read()
     bench.push(*range(4 + 3 - bench.buffer.available))
     assert (bench.buffer.reads.lost, bench.late) == (lost, [])
@@ -65,6 +65,55 @@ async def test_items_that_are_dropped_before_a_reader_in_order_are_lost_and_its_
     bench.push(1)
     await read()
     assert bench.late == ([(mode, "read")] if lost else [])
+
+
+@pytest.mark.parametrize(("mode", "lost"), [(LATEST, 0), (FIFO, 3), (ALL, 3)])
+@pytest.mark.parametrize("how", ["read", "try_read"])
+async def test_items_that_are_dropped_before_the_first_read_are_lost_if_it_reads_in_order(
+    mode: ReadMode, lost: int, how: str
+) -> None:
+    bench = Bench(capacity=4)
+    # Of a session before; a new session decides again.
+    bench.push(*range(9))
+    assert bench.buffer.try_read(mode=FIFO) == [5]
+    bench.buffer.begin_counting()
+    bench.buffer.reset()
+    bench.late.clear()
+    bench.push(*range(4 + 3))
+    assert bench.buffer.reads.lost == 0
+    _ = bench.buffer.try_read(mode=mode) if how == "try_read" else await bench.buffer.read(mode=mode)
+    assert (bench.buffer.reads.lost, len(bench.late)) == (lost, bool(lost))
+    bench.buffer.try_read(mode=FIFO)
+    assert (bench.buffer.reads.lost, len(bench.late)) == (lost, bool(lost))
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed before", "open before"])
+@pytest.mark.parametrize("resets", [1, 2])
+@pytest.mark.parametrize(("mode", "lost"), [(LATEST, 0), (FIFO, 3), (ALL, 3)])
+def test_items_that_are_dropped_before_a_reset_keeps_the_rest_are_lost_once(
+    closed: bool, resets: int, mode: ReadMode, lost: int
+) -> None:
+    bench = Bench(capacity=4)
+    if closed:
+        bench.buffer.close()
+    bench.buffer.start_retaining()
+    bench.push(*range(4 + 3))
+    for _ in range(resets):
+        bench.buffer.reset()
+    bench.buffer.stop_retaining()
+    assert bench.buffer.try_read(4, mode) == [3, 4, 5, 6]
+    assert (bench.buffer.reads.lost, len(bench.late)) == (lost, bool(lost))
+
+
+def test_items_that_a_closed_buffer_drops_are_not_lost() -> None:
+    bench = Bench(capacity=4)
+    bench.buffer.close()
+    bench.buffer.start_retaining()
+    bench.push(*range(9))
+    bench.buffer.stop_retaining()
+    bench.buffer.reset()
+    bench.push(1)
+    assert (bench.buffer.try_read(mode=FIFO), bench.buffer.reads.lost) == ([1], 0)
 
 
 def test_mode_may_be_given_as_text() -> None:

@@ -111,6 +111,26 @@ async def test_a_model_that_reads_sound_too_slowly_is_warned_at_its_line_and_the
         assert fix in warning.hint
 
 
+async def test_sound_that_is_dropped_before_the_first_read_of_a_model_that_reads_in_order_is_counted() -> None:
+    begin = asyncio.Event()
+
+    class SlowStart(Listening):
+        async def inference(self) -> AsyncIterator[Any]:
+            await begin.wait()
+            async for output in super().inference():
+                yield output
+
+    rig = Rig(SlowStart)
+    async with rig.running():
+        for _ in range(CAPACITY + 6):
+            rig.inputs.push(rig.session.id, "microphone", PIECE)
+        assert not rig.sink.of(InputLost)
+        begin.set()
+        await rig.play(0.1)
+    assert sum(lost.count for lost in rig.sink.of(InputLost)) == 6
+    assert len(rig.warnings) == 1
+
+
 async def test_a_model_that_reads_the_newest_sound_loses_nothing() -> None:
     rig = Rig(type("Listening", (Listening,), {"mode": ReadMode.LATEST}))
     async with rig.running():
