@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import MISSING, dataclass
+from difflib import get_close_matches
 from typing import Any, dataclass_transform
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
@@ -33,7 +34,8 @@ _SMALL = (float, bool, type(None))
 class InputState(Record):
     """Declare a session's state: clients change each public field with an event `set_<field>`.
 
-    Subclasses become dataclasses. Every field needs a default; fields that start with `_` are private.
+    Subclasses become dataclasses. Every field needs a default; fields that start with `_` are private. Setting a public
+    name that the class does not have raises AttributeError.
     """
 
     __slots__ = ()
@@ -42,6 +44,12 @@ class InputState(Record):
         super().__init_subclass__(**options)
         if not is_clone(cls):
             setattr(cls, _SPECS, _own_fields(cls))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Each public field has a default, or a slot, and so is an attribute of the class.
+        if name[:1] != "_" and not hasattr(type(self), name):
+            raise _undeclared(type(self), name)
+        super().__setattr__(name, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,12 @@ class StateSpec:
 
     def _field_json(self, field: FieldSpec, value: object) -> Any:
         return to_json(value, f"{self.cls.__name__}.{field.name}")
+
+
+def _undeclared(cls: type[InputState], name: str) -> AttributeError:
+    near = get_close_matches(name, merged_over_mro(cls, _SPECS), n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return AttributeError(f"{cls.__name__} has no field {name}: {hint}Names of your own begin with _, as in _{name}")
 
 
 def _set_valid(state: InputState, field: FieldSpec, former: FieldSpec, value: object) -> None:

@@ -1,5 +1,6 @@
 """The state of a session: public and private fields, inheritance, and what changed since the last look."""
 
+import copy
 import dataclasses
 import json
 from dataclasses import dataclass
@@ -179,6 +180,41 @@ def test_state_without_fields_is_fine() -> None:
 
     assert StateSpec.of(Nothing).to_json(Nothing()) == {}
     assert StateSpec.of(InputState).fields == ()
+
+
+def test_an_undeclared_public_name_is_refused_and_a_private_one_is_free() -> None:
+    class Base(InputState):
+        speed: float = 1.0
+
+    class Moving(Base):
+        LARGEST = 9
+        colour: str = "red"
+        _seen: int = 0
+
+        @property
+        def doubled(self) -> float:
+            return 2 * self.speed
+
+        @doubled.setter
+        def doubled(self, value: float) -> None:
+            self.speed = value / 2
+
+    state = Moving(colour="blue")
+    with pytest.raises(AttributeError, match=r"Moving has no field sped: did you mean speed\? .*_sped"):
+        state.sped = 3  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="has no field total: Names of your own begin with _, as in _total"):
+        state.total = 3  # type: ignore[attr-defined]
+    assert "sped" not in vars(state)
+    state.doubled, state.LARGEST, state._seen, state._cache = 6.0, 8, 1, {}  # type: ignore[attr-defined]
+    assert (state.speed, state.colour, vars(state)["_cache"]) == (3.0, "blue", {})
+    for duplicate in (copy.copy(state), copy.deepcopy(state), dataclasses.replace(state)):
+        assert duplicate == state
+        duplicate.speed = 4.0
+
+
+def test_a_state_without_fields_refuses_all_public_names() -> None:
+    with pytest.raises(AttributeError, match="InputState has no field speed"):
+        InputState().speed = 3  # type: ignore[attr-defined]
 
 
 def test_slots_state_has_no_other_attributes() -> None:
