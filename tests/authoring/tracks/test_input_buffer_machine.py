@@ -25,6 +25,17 @@ STEPS = st.lists(
 )
 
 
+def split(items: list[int], n: int, mode: ReadMode) -> tuple[list[int], list[int]]:
+    """Return what a read of n takes of the items, and what it leaves."""
+    match mode:
+        case ReadMode.LATEST:
+            return items[-n:], []
+        case ReadMode.FIFO:
+            return items[:n], items[n:]
+        case ReadMode.ALL:
+            return items, []
+
+
 @dataclass
 class Model:
     """Model a buffer of capacity 5 as a list."""
@@ -45,9 +56,9 @@ class Model:
     def read(self, n: int, mode: ReadMode) -> list[int] | None:
         """Remove n good items; drop bad ones among those that would be taken."""
         while len(self.items) >= n:
-            wanted = self.items[-n:] if mode is ReadMode.LATEST else self.items[:n]
+            wanted, rest = split(self.items, n, mode)
             if all(number > 0 for number in wanted):
-                self.items = [] if mode is ReadMode.LATEST else self.items[n:]
+                self.items = rest
                 return wanted
             self.items = [number for number in self.items if number > 0 or number not in wanted]
         return None
@@ -215,8 +226,7 @@ class Buffers(RuleBasedStateMachine):
             assert self.runner.run(outcome(first.task)) == expected
 
     def taken(self, n: int, mode: ReadMode) -> list[int]:
-        taken = self.items[-n:] if mode is ReadMode.LATEST else self.items[:n]
-        self.items = [] if mode is ReadMode.LATEST else self.items[n:]
+        taken, self.items = split(self.items, n, mode)
         return taken
 
     async def _work(self) -> None:
