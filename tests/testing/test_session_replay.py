@@ -6,7 +6,6 @@ import json
 import random
 import re
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from reactor_runtime.interface import (
     Input,
     InputField,
     InputState,
-    MessageField,
     ModelMessage,
     Output,
     ReactorModel,
@@ -375,35 +373,6 @@ def test_messages_are_compared(tmp_path: Path) -> None:
         studio.run(0.1)
     texts = [str(each) for each in replay(recording_in(tmp_path), Talking).differences]
     assert any("message nudged {'total': -3} was nudged" in text for text in texts)
-
-
-class Timed(Nudged):
-    at: float = MessageField(volatile=True)
-
-
-class TimedNudged(Timed):
-    pass
-
-
-class Clocked(Mixer):
-    @event(name="nudge")
-    def nudge(self, by: int) -> TimedNudged:
-        return TimedNudged(total=by, at=time.perf_counter())
-
-
-def test_volatile_fields_of_messages_are_not_compared_and_the_others_are(tmp_path: Path) -> None:
-    class Other(Clocked):
-        @event(name="nudge")
-        def nudge(self, by: int) -> TimedNudged:
-            return TimedNudged(total=-by, at=time.perf_counter())
-
-    with recorded(Clocked, tmp_path) as studio:
-        studio.run(0.1)
-        studio.send_event("nudge", by=3)
-        studio.run(0.1)
-    assert replay(recording_in(tmp_path), Clocked).differences == []
-    (difference,) = replay(recording_in(tmp_path), Other).differences
-    assert "message timed_nudged {'total': -3, 'at': " in str(difference)
 
 
 def test_another_contract_is_refused_with_the_differences(tmp_path: Path) -> None:
