@@ -6,7 +6,7 @@ import dataclasses
 import json
 from dataclasses import MISSING, dataclass
 from difflib import get_close_matches
-from typing import Any, dataclass_transform
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
 from reactor_runtime.authoring.code.records import Record, is_clone, make_dataclass, merged_over_mro
@@ -45,11 +45,14 @@ class InputState(Record):
         if not is_clone(cls):
             setattr(cls, _SPECS, _own_fields(cls))
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Each public field has a default, or a slot, and so is an attribute of the class.
-        if name[:1] != "_" and not hasattr(type(self), name):
-            raise _undeclared(type(self), name)
-        super().__setattr__(name, value)
+    # A type checker that saw this method would accept any name.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            # Each public field has a default, or a slot, and so is an attribute of the class.
+            if name[:1] != "_" and not hasattr(type(self), name):
+                raise _undeclared(type(self), name)
+            super().__setattr__(name, value)
 
 
 @dataclass(frozen=True, slots=True)
