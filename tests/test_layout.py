@@ -106,9 +106,9 @@ ROOMS = {
         "styles": {"code", "values", "events", "tracks"},
     },
     "engine": {
-        "output": {"session", "first_step"},
+        "output": {"session", "first_step", "served"},
         "inputs": set[str](),
-        "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "session", "session_state"},
+        "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "served", "session", "session_state"},
     },
 }
 # The modules of the server that may import these libraries.

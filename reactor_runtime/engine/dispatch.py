@@ -14,6 +14,7 @@ from reactor_runtime.authoring.events.messages import CommandError, ModelMessage
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
+from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.error_codes import ErrorCode
@@ -78,14 +79,14 @@ class Dispatcher:
 
     def __init__(
         self,
-        model: Model,
+        served: ServedModel,
         session: ModelSession,
         state: SessionState,
         send: Callable[[ToServer], None],
         *,
         call: Callable[[Model, EventSpec, ModelSession, Mapping[str, Any]], Awaitable[object]] = call_author,
     ) -> None:
-        self._model = model
+        self._served = served
         self._call = call
         self._session = session
         self._state = state
@@ -114,12 +115,8 @@ class Dispatcher:
         self._waiting.append(_Numbered(self._accepted, checked))
         self._session.wake()
 
-    def adopt(self, model: Model, check: Callable[[ClientEvent], CheckedEvent | EventRefused]) -> None:
-        """Call the handlers of another version of the model, after a check of the waiting events against that.
-
-        Events that it does not accept are answered.
-        """
-        self._model = model
+    def check_again(self, check: Callable[[ClientEvent], CheckedEvent | EventRefused]) -> None:
+        """Check the waiting events against the contract of new code; those that it does not accept are answered."""
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             checked = check(each.checked.event)
@@ -198,7 +195,7 @@ class Dispatcher:
 
     async def _call_handler(self, checked: CheckedEvent) -> ModelMessage | None:
         spec = checked.spec
-        result = await self._call(self._model, spec, self._session, checked.arguments)
+        result = await self._call(self._served.model, spec, self._session, checked.arguments)
         if result is None or isinstance(result, ModelMessage):
             return result
         raise TypeError(_no_reply(spec, result))

@@ -16,8 +16,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.code.source import author_line, location_of
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
+from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.errors import Location, ReactorError
 
 SLOW_S = 1.0
@@ -120,14 +120,14 @@ class FirstStep:
 
     def __init__(
         self,
-        contract: Contract,
+        served: ServedModel,
         report: Report,
         seconds: Callable[[], float] | None = None,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._now = now
         self._watch: BlackWatch | None = BlackWatch()
-        self._contract = contract
+        self._served = served
         self._report = report
         self._seconds = seconds
         self._began: float | None = None
@@ -145,9 +145,8 @@ class FirstStep:
         finally:
             self.checked = False
 
-    def adopt(self, contract: Contract) -> None:
+    def check_again(self) -> None:
         """Check the first output of another version of the model too."""
-        self._contract = contract
         self._began = None
         self.checked = False
         self._watch = BlackWatch()
@@ -186,4 +185,5 @@ class FirstStep:
 
     def _place(self, frame: FrameType | None) -> Location | None:
         """Return the author's line in a stack frame or its callers, else the method that makes the video frames."""
-        return author_line(frame) or location_of(self._contract.model, self._contract.style.frames_method)
+        contract = self._served.contract
+        return author_line(frame) or location_of(contract.model, contract.style.frames_method)

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.events import EventSpec, HookSpec
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.engine.served import Version
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.errors import from_author
 
@@ -51,18 +51,18 @@ async def call_author(
     return await (session.guard(result) if stoppable else result)
 
 
-async def call_connected(model: Model, contract: Contract, session: ModelSession) -> None:
+async def call_connected(version: Version, session: ModelSession) -> None:
     """Call `@connected`, if the model has it; an exception ends the session."""
-    if contract.on_connected is not None:
-        await call_author(model, contract.on_connected, session)
+    if (hook := version.contract.on_connected) is not None:
+        await call_author(version.model, hook, session)
 
 
-async def call_disconnected(model: Model, contract: Contract, session: ModelSession) -> None:
+async def call_disconnected(version: Version, session: ModelSession) -> None:
     """Call `@disconnected`, if the model has it, without cancelling it; log an exception."""
-    if contract.on_disconnected is None:
+    if (hook := version.contract.on_disconnected) is None:
         return
     try:
-        await call_author(model, contract.on_disconnected, session, stoppable=False)
+        await call_author(version.model, hook, session, stoppable=False)
     # Author's code, and native extensions, raise more than Exception.
     except BaseException as error:
         if must_pass(error):

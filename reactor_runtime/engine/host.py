@@ -32,9 +32,10 @@ from reactor_runtime.engine.leaks import LeakGuard
 from reactor_runtime.engine.liveness import EndWatch
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import LoggedSink, Sink, SwitchableSink
-from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings, Served
+from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.seeds import seed_generators
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.session_log import CurrentLog, ReloadOutcome, SessionLogs
 from reactor_runtime.engine.session_state import SessionState
@@ -59,8 +60,7 @@ class Host:
 
     def __init__(
         self,
-        model: Model,
-        contract: Contract,
+        served: ServedModel,
         *,
         clock: Clock,
         sink: Sink,
@@ -76,8 +76,8 @@ class Host:
         leaks: LeakGuard | None = None,
         works_ahead: bool = True,
     ) -> None:
-        self.contract = contract
-        self._end_watch = EndWatch(type(model).__name__)
+        self.served = served
+        self._end_watch = EndWatch(served.contract.model.__name__)
         self._log = CurrentLog()
         self._logs = logs
         self.uploads = SessionUploads(self._log.on_upload)
@@ -87,12 +87,11 @@ class Host:
         self._project = project
         self._clock = clock
         self._sink = sink = SwitchableSink(LoggedSink(sink, self._log.on_message) if logs else sink)
-        self._model = model
         self._failed = failed
-        self.first_step = FirstStep(contract, self._warn, seconds, clock.now)
+        self.first_step = FirstStep(served, self._warn, seconds, clock.now)
         self.inputs = Inputs(
-            model,
-            contract,
+            served.model,
+            served.contract,
             clock,
             on_available=self._input_available,
             on_bad=self._bad_media,
@@ -102,7 +101,7 @@ class Host:
             make_buffer=make_buffer,
         )
         self._emitter = Emitter(
-            contract,
+            served,
             self._clock,
             sink,
             self.first_step,
@@ -110,75 +109,44 @@ class Host:
             works_ahead=works_ahead,
         )
         self.hold_steps = self._emitter.hold
-        self._state = SessionState(model, contract.state, sink.send)
+        self._state = SessionState(served, sink.send)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._serves = False
         # Read by the thread that answers heartbeats.
         self.loads_again = False
         self._reload = reload
-        self.reloader = None if reload is None else self._make_reloader(model, reload)
+        self.reloader = None if reload is None else Reloader(self, served, reload, project=project, clock=clock)
         swap = self.reloader or NoSwap()
         self.runtime = ModelRuntime(self._emitter, sink, self._state, swap)
         parts = DriverParts(
-            self._emitter, self.inputs, clock, sink, self._state, threads or UntrackedThreads(), failed, swap
+            served, self._emitter, self.inputs, clock, sink, self._state, threads or UntrackedThreads(), failed, swap
         )
-        self._driver = make_driver(model, contract, parts)
+        self._driver = make_driver(parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
         self._current: tuple[ModelSession, Dispatcher] | None = None
-        if isinstance(model, AsyncModel):
+        if isinstance(served.model, AsyncModel):
             # Set from outside, because an author's __init__ may not call ours.
-            model._runtime = self.runtime
+            served.model._runtime = self.runtime
 
-    def _make_reloader(self, model: Model, settings: ReloadSettings) -> Reloader:
-        def on_restart(kind: ReloadKind) -> None:
-            if self._current is not None:
-                self._current[0].log_reload(_outcome(kind, reloader.served, settings))
-
-        def on_stop(error: BaseException) -> None:
-            if self._current is not None:
-                # A replay raises the exception again.
-                self._current[0].fail_step(author.session_failure(error, self._project).message)
-
-        reloader = Reloader(
-            Served(model, self.contract, author.config_of(self.contract.model, settings.config, self._project)),
-            settings,
-            project=self._project,
-            clock=self._clock,
-            send=self._sink.send,
-            adopt=self._adopt,
-            load=self._load_again,
-            swap_soon=lambda: self._driver.swap_soon(),
-            in_session=lambda: self._current is not None,
-            # A step of the warm-up that fails ends the engine.
-            may_keep=lambda: self._serves,
-            on_restart=on_restart,
-            failed=self._failed,
-            on_stop=on_stop,
-        )
-        return reloader
-
-    def _adopt(self, served: Served, state: InputState | None = None) -> InputState | None:
+    def serve_version(self, version: Version, state: InputState | None) -> InputState | None:
         """Serve another version of the model from now on; return the state that it replaced, for a way back."""
-        self.contract = served.contract
-        former = self._state.adopt(served.model, served.contract.state, state)
-        self._emitter.adopt(served.contract)
-        self._give_runtime(served.model, served.contract)
-        self._driver.adopt(served.model, served.contract)
+        former = self._state.serve(version, state)
+        self._emitter.on_new_version()
+        self._give_runtime(version.model, version.contract)
         if self._current is not None:
-            self._current[1].adopt(served.model, self._check)
+            self._current[1].check_again(self._check)
         return former
 
     def _give_runtime(self, model: Model, contract: Contract) -> None:
-        self.inputs.adopt(model, contract)
+        self.inputs.attach(model, contract)
         if isinstance(model, AsyncModel):
             model._runtime = self.runtime
 
-    def _load_again(self, contract: Contract, config: dict[str, Any]) -> Model:
+    def load_again(self, contract: Contract, config: dict[str, Any]) -> Model:
         """Make and load another instance; the one that is served continues if that fails."""
         assert self._reload is not None, "only the reloader calls this"
-        assert self.reloader is not None, "only the reloader calls this"
         self.loads_again = True
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._reload.while_loading(contract))
@@ -191,12 +159,43 @@ class Host:
                 contract.style.check_loaded(model)
                 self._reload.on_loaded(model)
             except errors.ReactorError:
-                self._give_runtime(self.reloader.served.model, self.contract)
+                self._give_runtime(self.served.model, self.served.contract)
                 raise
         return model
 
+    def swap_soon(self) -> None:
+        """Apply new code at the end of the current step."""
+        self._driver.swap_soon()
+
+    @property
+    def in_session(self) -> bool:
+        return self._current is not None
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Return whether a session may continue after an exception: not the one of the warm-up."""
+        return self._serves
+
+    def send_message(self, message: ipc.ToServer) -> None:
+        """Send a message to the server."""
+        self._sink.send(message)
+
+    def on_code_start(self, kind: ReloadKind) -> None:
+        """Report to the log of the session that other code makes its frames, or the same code again."""
+        if self._current is not None and self._reload is not None:
+            self._current[0].log_reload(_outcome(kind, self.served.version, self._reload))
+
+    def on_code_stop(self, error: BaseException) -> None:
+        """Report to the log of the session that no code makes its frames; a replay raises the exception again."""
+        if self._current is not None:
+            self._current[0].fail_step(author.session_failure(error, self._project).message)
+
+    def on_exception(self, error: BaseException) -> None:
+        """Report an exception of the author's code that does not end the session."""
+        self._failed(error)
+
     def _check(self, event: ipc.ClientEvent) -> CheckedEvent | ipc.EventRefused:
-        return check_event(self.contract.events, event, self.uploads)
+        return check_event(self.served.contract.events, event, self.uploads)
 
     def _handler_failed(self, error: BaseException) -> None:
         self._failed(error)
@@ -218,7 +217,7 @@ class Host:
 
         Comes before `serve`. `on_step` is called before each step, with its number and the number of steps.
         """
-        steps = author.warm_up_steps(self._model)
+        steps = author.warm_up_steps(self.served.model)
         if not steps:
             return
         self._loop = asyncio.get_running_loop()
@@ -228,13 +227,13 @@ class Host:
             WARM_UP, client, self._clock, time.time(), failed=self._failed, on_idle=lambda: warm_up.on_idle()
         )
         warm_up = WarmUp(
-            self.contract,
+            self.served.contract,
             steps,
             emitter=self._emitter,
             stop=lambda: self._driver.stop_session(session),
             on_step=on_step,
         )
-        inputs = StandInInputs(self.contract, self.inputs, self._clock)
+        inputs = StandInInputs(self.served.contract, self.inputs, self._clock)
         patience = self._clock.call_at(self._clock.now() + PATIENCE_S, warm_up.log_waiting)
         inputs.start()
         with self._sink.diverted(warm_up), self.first_step.unchecked():
@@ -275,8 +274,8 @@ class Host:
         )
         reloaded = None
         if self.reloader is not None and self._reload is not None:
-            reloaded = _outcome("applied", self.reloader.served, self._reload)
-        log = None if self._logs is None else self._logs.start_log(start, self.contract, reloaded)
+            reloaded = _outcome("applied", self.served.version, self._reload)
+        log = None if self._logs is None else self._logs.start_log(start, self.served.contract, reloaded)
         session = ModelSession(
             start.session,
             client,
@@ -374,7 +373,7 @@ class Host:
 
     def _accept(self, checked: CheckedEvent, dispatcher: Dispatcher) -> None:
         """Accept an event; check it again if the contract has changed since."""
-        current = checked.spec is self.contract.events.get(checked.event.name)
+        current = checked.spec is self.served.contract.events.get(checked.event.name)
         again = checked if current else self._check(checked.event)
         if isinstance(again, CheckedEvent):
             dispatcher.accept(again)
@@ -382,6 +381,6 @@ class Host:
             self._sink.send(again)
 
 
-def _outcome(kind: ReloadKind, served: Served, settings: ReloadSettings) -> ReloadOutcome:
+def _outcome(kind: ReloadKind, served: Version, settings: ReloadSettings) -> ReloadOutcome:
     sources = {source.file: source.data for source in settings.modules.sources.values()}
     return ReloadOutcome(kind, served.contract, served.config, sources)

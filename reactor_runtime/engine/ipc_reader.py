@@ -123,7 +123,7 @@ class IpcReader:
 def _check(event: ipc.ClientEvent, host: Host) -> CheckedEvent | ipc.EventRefused:
     """Check an event; an exception of the author's code becomes an error reply."""
     try:
-        return check_event(host.contract.events, event, host.uploads)
+        return check_event(host.served.contract.events, event, host.uploads)
     except BaseException as error:
         logger.error("the values of event %s could not be checked", event.name, exc_info=from_author(error))
         return refusal(event, ErrorCode.INTERNAL_ERROR, f"the values of {event.name} could not be checked")

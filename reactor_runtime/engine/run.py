@@ -28,6 +28,7 @@ from reactor_runtime.engine.progress import Progress, watch_output
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.engine.reload.modules import ProjectModules
 from reactor_runtime.engine.reload.reloader import ReloadSettings, describe
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
@@ -118,8 +119,7 @@ def _load(
         model = author.make_model(contract, config, project)
         recorder = _recorder(load, channel)
         host = Host(
-            model,
-            contract,
+            ServedModel(Version(model, contract, config)),
             clock=clock,
             sink=sink,
             project=project,

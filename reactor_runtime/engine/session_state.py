@@ -8,6 +8,7 @@ from typing import Any
 
 from reactor_runtime.authoring.events.state import InputState, StateSpec
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import StateChanged, ToServer
 
@@ -18,9 +19,8 @@ class SessionState:
     Any thread may call `send_changes`; the rest belongs to the model's thread.
     """
 
-    def __init__(self, model: Model, spec: StateSpec | None, send: Callable[[ToServer], None]) -> None:
-        self._model = model
-        self._spec = spec
+    def __init__(self, served: ServedModel, send: Callable[[ToServer], None]) -> None:
+        self._served = served
         self._send = send
         self._session = ""
         # Clients have these values.
@@ -49,23 +49,31 @@ class SessionState:
             if changes:
                 self._send(StateChanged(self._session, changes))
 
-    def adopt(self, model: Model, spec: StateSpec | None, state: InputState | None = None) -> InputState | None:
-        """Make the states of another version of the model from now on; return the state that there was.
+    def serve(self, version: Version, state: InputState | None = None) -> InputState | None:
+        """Replace the version of the model that is served; return the state that there was.
 
-        In a session the state gets the values of the former one that are still valid; or it becomes `state`, from which
-        the former one was made, with what has changed since.
+        In a session the new version gets a state with the values of the former one that are still valid; or it gets
+        `state`, from which the former one was made, with what has changed since.
         """
         with self._lock:
             former, old = (None if self._spec is None else self._model.state), self._spec
-            self._model, self._spec = model, spec
-            if spec is None:
-                return former
-            if state is not None and old is not None and former is not None:
-                spec.set_changes(state, old, former)
-            if state is None and self._session:
-                state = spec.fresh() if old is None or former is None else spec.carry_over(old, former)
-            model.state = state
+            spec = version.contract.state
+            if spec is not None:
+                if state is not None and old is not None and former is not None:
+                    spec.set_changes(state, old, former)
+                if state is None and self._session:
+                    state = spec.fresh() if old is None or former is None else spec.carry_over(old, former)
+                version.model.state = state
+            self._served.version = version
             return former
+
+    @property
+    def _model(self) -> Model:
+        return self._served.model
+
+    @property
+    def _spec(self) -> StateSpec | None:
+        return self._served.contract.state
 
     def clear(self) -> None:
         """End the session and set the state to None."""

@@ -26,6 +26,7 @@ from reactor_runtime.engine.inputs.inputs import MakeBuffer, make_input_buffer
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.reload.modules import ProjectModules
 from reactor_runtime.engine.reload.reloader import ReloadSettings
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session_log import SessionLogs
 from reactor_runtime.errors import ReactorError, from_json
 from reactor_runtime.ipc.messages import (
@@ -88,8 +89,7 @@ class Studio(Generic[M]):
         self._modules.add_imported(model.__module__)
         made = self._contract.style.make(model, config)
         self._host = host = Host(
-            made,
-            self._contract,
+            ServedModel(Version(made, self._contract, config)),
             clock=self.clock,
             sink=self._recorder,
             project=project,
@@ -159,8 +159,7 @@ class Studio(Generic[M]):
     @property
     def model(self) -> M:
         """Return the model; another object after a `reload()` that had to load it again."""
-        assert self._host.reloader is not None, "it was made with the host"
-        return cast("M", self._host.reloader.served.model)
+        return cast("M", self._host.served.model)
 
     def reload(self, model: type[M] | None = None) -> None:
         """Apply the project's files as they are now, as a save does with `reactor run --reload`, or apply a class.
@@ -243,7 +242,7 @@ class Studio(Generic[M]):
         ticket = next(self._numbers)
         data = {name: _upload(value, self._host.uploads) for name, value in data.items()}
         sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(_to_json(event, data)))
-        checked = check_event(self._host.contract.events, sent, self._host.uploads)
+        checked = check_event(self._host.served.contract.events, sent, self._host.uploads)
         if not isinstance(checked, CheckedEvent):
             raise ValueError(checked.message)
         answers = self._recorder.answers

@@ -23,6 +23,7 @@ from reactor_runtime.engine.drivers.threads import UntrackedThreads
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.runtime import ModelRuntime
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.errors import ReactorError
@@ -51,6 +52,12 @@ def batch(*reds: int) -> NDArray[np.uint8]:
     return np.stack([frame(red) for red in reds])
 
 
+def served_model(model: type[Model]) -> ServedModel:
+    """Make a model that is not loaded, as the parts of the engine get it."""
+    contract = Contract.of(model)
+    return ServedModel(Version(contract.style.make(model, {}), contract, {}))
+
+
 class Rig:
     """Run sessions on a model; bundles are shown, and their credits come back, when they are due."""
 
@@ -59,9 +66,10 @@ class Rig:
         self.warnings: list[ReactorError] = []
         self.sink = CollectingSink(self.clock)
         self.contract = Contract.of(model)
-        self.emitter = Emitter(self.contract, self.clock, self.sink, frames_in=lambda: self.inputs.frame_counts)
         self.model: Any = self.contract.style.make(model, config or {})  # of whatever attributes the test gave it
-        state = SessionState(self.model, self.contract.state, self.sink.send)
+        served = ServedModel(Version(self.model, self.contract, config or {}))
+        self.emitter = Emitter(served, self.clock, self.sink, frames_in=lambda: self.inputs.frame_counts)
+        state = SessionState(served, self.sink.send)
         self.runtime = ModelRuntime(self.emitter, self.sink, state)
         if isinstance(self.model, AsyncModel):
             self.model._runtime = self.runtime
@@ -75,8 +83,8 @@ class Rig:
             warn=self.warnings.append,
         )
         self.model.load(config or {})
-        parts = DriverParts(self.emitter, self.inputs, self.clock, self.sink, state, UntrackedThreads())
-        self.driver = make_driver(self.model, self.contract, parts)
+        parts = DriverParts(served, self.emitter, self.inputs, self.clock, self.sink, state, UntrackedThreads())
+        self.driver = make_driver(parts)
         self.session: ModelSession
         self.dispatcher: Dispatcher
         self.serving: asyncio.Task[None]

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.first_step import FirstStep, output_warnings
 from reactor_runtime.errors import ReactorError
-from tests.engine.rig import Plain
+from tests.engine.rig import Plain, served_model
 
 PICTURE = TrackSpec("main", "video", "out", None)
 DEPTH = TrackSpec("depth", "video", "out", None)
@@ -58,7 +57,7 @@ def test_output_that_is_probably_wrong_has_a_warning(
 
 def test_only_the_first_output_is_judged_and_at_the_line_that_made_it() -> None:
     found: list[ReactorError] = []
-    step = FirstStep(Contract.of(Plain), found.append)
+    step = FirstStep(served_model(Plain), found.append)
     for _ in range(2):
         step.check([{PICTURE: full(0)}], None, sys._getframe())
     (warning,) = found
@@ -68,7 +67,7 @@ def test_only_the_first_output_is_judged_and_at_the_line_that_made_it() -> None:
 
 def test_without_a_frame_the_method_that_makes_the_frames_is_named() -> None:
     found: list[ReactorError] = []
-    FirstStep(Contract.of(Plain), found.append).check([{PICTURE: full(0)}], None)
+    FirstStep(served_model(Plain), found.append).check([{PICTURE: full(0)}], None)
     assert found[0].where is not None
     assert "class Plain" in found[0].where.text or "def inference" in found[0].where.text
 
@@ -76,7 +75,7 @@ def test_without_a_frame_the_method_that_makes_the_frames_is_named() -> None:
 def test_a_clock_that_stands_still_while_the_model_waits_measures_the_step() -> None:
     found: list[ReactorError] = []
     times = iter([5.0, 7.0])
-    step = FirstStep(Contract.of(Plain), found.append, lambda: next(times))
+    step = FirstStep(served_model(Plain), found.append, lambda: next(times))
     step.start_timer()
     step.check([{PICTURE: full(9)}], 0.0)
     step.start_timer()

@@ -11,6 +11,7 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.interface import ReactorPipeline
 from reactor_runtime.ipc.messages import Ended, Shutdown, StartSession, StopSession
 from tests.engine.rig import Bright, Picture, frame
@@ -40,7 +41,7 @@ async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
 ) -> None:
     clock, model = FakeClock(), Raising()
     sink = CollectingSink(clock)
-    host = Host(model, Contract.of(Raising), clock=clock, sink=sink, project=tmp_path)
+    host = Host(ServedModel(Version(model, Contract.of(Raising), {})), clock=clock, sink=sink, project=tmp_path)
     serving = asyncio.create_task(host.serve())
     model.kind = kind
     host.receive_message(StartSession("s-1", "c-1", 0.0))

@@ -33,6 +33,7 @@ from reactor_runtime.engine.leaks import (
 )
 from reactor_runtime.engine.output.sink import OutgoingBundle
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.ipc.messages import (
     LEAK_KINDS,
     Credit,
@@ -216,9 +217,8 @@ class Discarding:
 async def leaks_of(model: Model, sessions: int, *, project: Path, session_s: float = 0.0) -> list[ModelWarning]:
     """Serve sessions on a model that is loaded; return what the guard has found."""
     clock, sink = SystemClock(), Discarding()
-    sink.host = host = Host(
-        model, Contract.of(type(model)), clock=clock, sink=sink, project=project, leaks=LeakGuard(read_usage)
-    )
+    served = ServedModel(Version(model, Contract.of(type(model)), {}))
+    sink.host = host = Host(served, clock=clock, sink=sink, project=project, leaks=LeakGuard(read_usage))
     record_task_starts(asyncio.get_running_loop())
     serving = asyncio.create_task(host.serve())
     for number in range(sessions):

@@ -7,6 +7,7 @@ import pytest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.interface import InputState, Output, ReactorModel, Video
@@ -41,11 +42,9 @@ class Renamed(Stateless):
     state: Named
 
 
-def made(cls: type[Model]) -> Any:
-    return Contract.of(cls).style.make(cls, {})
-
-
-SPECS = {cls: Contract.of(cls).state for cls in (Levelled, Renamed)}
+def version_of(cls: type[Model]) -> Version:
+    contract = Contract.of(cls)
+    return Version(contract.style.make(cls, {}), contract, {})
 
 
 class Session:
@@ -53,8 +52,9 @@ class Session:
 
     def __init__(self) -> None:
         self.sent: list[ToServer] = []
-        self.model = made(Levelled)
-        self.state = SessionState(self.model, SPECS[Levelled], self.sent.append)
+        self.version = version_of(Levelled)
+        self.model: Any = self.version.model
+        self.state = SessionState(ServedModel(self.version), self.sent.append)
         client = ClientInfo("c-1", "controller", 0.0, lambda _: None)
         assert self.state.begin(ModelSession("s-1", client, FakeClock(), 1e9)) == {"level": 1}
         self.model.state.level = 5
@@ -75,26 +75,28 @@ def test_changes_are_sent_in_a_session_only(session: Session) -> None:
 
 def test_code_without_a_state_and_back_leaves_the_values(session: Session) -> None:
     values: Any = session.model.state
-    assert session.state.adopt(made(Stateless), None) is values
-    assert session.state.adopt(session.model, SPECS[Levelled], values) is None
+    assert session.state.serve(version_of(Stateless)) is values
+    assert session.state.serve(session.version, values) is None
     assert session.model.state is values
     assert values.level == 5
 
 
 def test_code_with_another_state_gets_the_values_and_back_leaves_what_it_changed(session: Session) -> None:
-    other = made(Renamed)
+    version = version_of(Renamed)
+    other: Any = version.model
     values: Any = session.model.state
-    former = session.state.adopt(other, SPECS[Renamed])
+    former = session.state.serve(version)
     assert former is values
     assert (other.state.level, other.state.name) == (5, "a")
     other.state.level = 9
-    session.state.adopt(session.model, SPECS[Levelled], former)
+    session.state.serve(session.version, former)
     assert session.model.state is values
     assert values.level == 9
 
 
 def test_code_with_a_first_state_gets_a_fresh_one(session: Session) -> None:
-    session.state.adopt(made(Stateless), None)
-    other = made(Levelled)
-    session.state.adopt(other, SPECS[Levelled])
+    session.state.serve(version_of(Stateless))
+    version = version_of(Levelled)
+    session.state.serve(version)
+    other: Any = version.model
     assert other.state.level == 1

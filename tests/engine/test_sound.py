@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Black, Piece
@@ -20,7 +19,7 @@ from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.interface import Audio, Output, ReactorModel, ReactorPipeline, Video
 from reactor_runtime.ipc.messages import Credit, TraceSpans
 from reactor_runtime.testing import Studio
-from tests.engine.rig import Bright, batch, frame
+from tests.engine.rig import Bright, batch, frame, served_model
 from tests.fakes import CollectingSink, FakeClock, settle
 
 LONG_S = 60
@@ -55,7 +54,7 @@ class Stage:
         self.rate = sample_rate
         self.clock = FakeClock()
         self.sink = CollectingSink(self.clock)
-        self.emitter = Emitter(Contract.of(model), self.clock, self.sink)
+        self.emitter = Emitter(served_model(model), self.clock, self.sink)
         self.session = ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), self.clock, started_at_unix=1e9)
         self.emitter.open(self.session)
         self.pieces: list[Piece] = []
@@ -242,7 +241,7 @@ async def test_a_flush_blackens_every_track_and_is_silent() -> None:
 
     clock = FakeClock()
     sink = CollectingSink(clock)
-    emitter = Emitter(Contract.of(Model), clock, sink)
+    emitter = Emitter(served_model(Model), clock, sink)
     emitter.open(ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=0.0))
     await emitter.emit(Two(left=frame(1), right=frame(2, 4, 6), audio=np.zeros(1600, np.int16)))
     emitter.flush()

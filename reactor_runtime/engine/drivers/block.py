@@ -10,9 +10,8 @@ import contextvars
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.events import EventSpec
 from reactor_runtime.authoring.styles.block import VideoModel
 from reactor_runtime.authoring.styles.context import belonging_to, running
@@ -46,14 +45,8 @@ class BlockDriver:
 
     reports_end: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        model: VideoModel,
-        contract: Contract,
-        parts: DriverParts,
-    ) -> None:
-        self._model = model
-        self._contract = contract
+    def __init__(self, parts: DriverParts) -> None:
+        self._served = parts.served
         self._emitter = parts.emitter
         self._inputs = parts.inputs
         self._clock = parts.clock
@@ -67,7 +60,7 @@ class BlockDriver:
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the commands of `session`."""
-        return Dispatcher(self._model, session, self._state, self._send_answer, call=self._call_command)
+        return Dispatcher(self._served, session, self._state, self._send_answer, call=self._call_command)
 
     def _send_answer(self, answer: ToServer) -> None:
         """Send an answer after the messages of its command, which may wait behind blocks."""
@@ -83,10 +76,6 @@ class BlockDriver:
         if self._serving is not None:
             self._serving.stop(because="its code changed")
         self._session.wake()
-
-    def adopt(self, model: VideoModel, contract: Contract) -> None:
-        """Call `start_session()` of another version of the model from now on."""
-        self._model, self._contract = model, contract
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: `should_stop()` returns true, and calls that wait return; may be called twice."""
@@ -161,7 +150,7 @@ class BlockDriver:
         loop = asyncio.get_running_loop()
         queue = BlockQueue(self._threads, lambda: _post(loop, session.room.ring))
         context = BlockContext(
-            self._contract,
+            self._served.contract,
             session,
             queue,
             inputs=self._inputs,
@@ -174,7 +163,8 @@ class BlockDriver:
         return _Serving(context, queue, self._clock, self._threads)
 
     async def _run(self, session: ModelSession, dispatcher: Dispatcher, serving: _Serving) -> None:
-        over = serving.session_thread.run(serving.bound(self._model.start_session))
+        model = cast("VideoModel", self._served.model)
+        over = serving.session_thread.run(serving.bound(model.start_session))
         over.add_done_callback(lambda _: session.wake())
         player = asyncio.create_task(self._play(session, serving, over))
         player.add_done_callback(lambda _: session.wake())
@@ -273,7 +263,7 @@ class BlockDriver:
             playing.popleft()
 
     def _fits(self, playing: deque[int], frames: int) -> bool:
-        within = sum(playing) + frames <= self._contract.buffer_size
+        within = sum(playing) + frames <= self._served.contract.buffer_size
         return not playing or (len(playing) < MOST_BLOCKS and within)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
@@ -14,6 +13,7 @@ from reactor_runtime.engine.drivers.threads import ThreadTracker
 from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import Sink
+from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession, SessionStopped
 from reactor_runtime.engine.session_state import SessionState
 
@@ -78,6 +78,7 @@ async def wait_for_code(swap: CodeSwap, session: ModelSession, dispatcher: Dispa
 class DriverParts:
     """Hold the parts of the host that drivers use; `failed` is called with exceptions raised outside of sessions."""
 
+    served: ServedModel
     emitter: Emitter
     inputs: Inputs
     clock: Clock
@@ -100,9 +101,6 @@ class Driver(Protocol):
 
     def swap_soon(self) -> None:
         """Apply the code that waits in `parts.swap` at the end of the current step."""
-
-    def adopt(self, model: Any, contract: Contract) -> None:
-        """Serve another version of the model, or another instance of it, from now on."""
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session that is being served."""

@@ -7,8 +7,7 @@ import logging
 from typing import ClassVar
 
 from reactor_runtime.authoring.code.source import declared_at
-from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, is_idle
+from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.authoring.tracks.backlog import BufferClosed
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
@@ -30,14 +29,8 @@ class GeneratorDriver:
 
     reports_end: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        model: ReactorPipeline,
-        contract: Contract,
-        parts: DriverParts,
-    ) -> None:
-        self._model = model
-        self._contract = contract
+    def __init__(self, parts: DriverParts) -> None:
+        self._served = parts.served
         self._state = parts.state
         self._emitter = parts.emitter
         self._inputs = parts.inputs
@@ -52,7 +45,7 @@ class GeneratorDriver:
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
-        return Dispatcher(self._model, session, self._state, self._sink.send)
+        return Dispatcher(self._served, session, self._state, self._sink.send)
 
     def swap_soon(self) -> None:
         """Apply waiting code at the end of the current step; one that waits, as for an input, is cancelled."""
@@ -62,10 +55,6 @@ class GeneratorDriver:
         self._session.wake()
         if self._steps is not None:
             self._steps.interrupt()
-
-    def adopt(self, model: ReactorPipeline, contract: Contract) -> None:
-        """Run the generator of another version of the model from now on."""
-        self._model, self._contract = model, contract
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: pending reads of inputs raise BufferClosed, and are cancelled after 0.5 s."""
@@ -104,7 +93,7 @@ class GeneratorDriver:
             connected.clear()
             self._inputs.close()
             try:
-                await call_disconnected(self._model, self._contract, session)
+                await call_disconnected(self._served.version, session)
             finally:
                 self._state.clear()
                 self._emitter.close()
@@ -118,7 +107,7 @@ class GeneratorDriver:
         while True:
             try:
                 if not connected.has_finished:
-                    await call_connected(self._model, self._contract, session)
+                    await call_connected(self._served.version, session)
                     self._state.send_changes()
                     connected.set()
                 await self._run_generators(session, dispatcher)
@@ -144,14 +133,14 @@ class GeneratorDriver:
                 continue
             if not warned:
                 warned = True
-                method = self._contract.style.frames_method
+                method = self._served.contract.style.frames_method
                 logger.warning("%s() ended without yielding anything; it is started again 20 times a second", method)
             await self._pause(session, dispatcher, began + RESTART_S)
 
     async def _run_generator(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
-        method = self._contract.style.frames_method
-        made = getattr(self._model, method)()
-        with declared_at(type(self._model), method, returning=True):
+        method = self._served.contract.style.frames_method
+        made = getattr(self._served.model, method)()
+        with declared_at(type(self._served.model), method, returning=True):
             steps = self._steps = start_steps(made, session, method)
         yielded = False
         self._made = None

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
@@ -28,14 +27,8 @@ class LoopDriver:
 
     reports_end: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        model: ReactorModel,
-        contract: Contract,
-        parts: DriverParts,
-    ) -> None:
-        self._model = model
-        self._contract = contract
+    def __init__(self, parts: DriverParts) -> None:
+        self._served = parts.served
         self._emitter = parts.emitter
         self._inputs = parts.inputs
         self._sink = parts.sink
@@ -48,7 +41,7 @@ class LoopDriver:
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
-        return Dispatcher(self._model, session, self._state, self._sink.send)
+        return Dispatcher(self._served, session, self._state, self._sink.send)
 
     def swap_soon(self) -> None:
         """Cancel `run()` at its `await`, apply waiting code when it has ended, and start that."""
@@ -56,10 +49,6 @@ class LoopDriver:
             self._run.cancel()
         else:
             self._start_new_code()
-
-    def adopt(self, model: ReactorModel, contract: Contract) -> None:
-        """Run another version of the model from its next start on."""
-        self._model, self._contract = model, contract
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: waiting handlers are cancelled, `run()` continues."""
@@ -77,7 +66,7 @@ class LoopDriver:
         if self._session is None:
             # `run()` may read the state without a session.
             self._state.reset()
-        await self._model.run()
+        await cast("ReactorModel", self._served.model).run()
 
     async def aclose(self) -> None:
         """End `run()`; its `finally` runs."""
@@ -115,7 +104,7 @@ class LoopDriver:
             self._swap.step_made()
             connected.clear()
             try:
-                await call_disconnected(self._model, self._contract, session)
+                await call_disconnected(self._served.version, session)
             finally:
                 self._inputs.end_session()
                 self._emitter.close()
@@ -125,7 +114,7 @@ class LoopDriver:
         """Call `@connected`; call that of other code after an exception, where that comes."""
         while True:
             try:
-                return await call_connected(self._model, self._contract, session)
+                return await call_connected(self._served.version, session)
             # Author's code, and native extensions, raise more than Exception.
             except BaseException as error:
                 if session.stopping or must_pass(error) or not self._swap.keep_session(error):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.block import VideoModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
@@ -15,13 +13,13 @@ from reactor_runtime.engine.drivers.driver import Driver, DriverParts
 from reactor_runtime.engine.drivers.generator import GeneratorDriver
 from reactor_runtime.engine.drivers.loop import LoopDriver
 
-DRIVERS: Mapping[type[Model], Callable[[Any, Contract, DriverParts], Driver]] = {
+DRIVERS: Mapping[type[Model], Callable[[DriverParts], Driver]] = {
     ReactorPipeline: GeneratorDriver,
     ReactorModel: LoopDriver,
     VideoModel: BlockDriver,
 }
 
 
-def make_driver(model: Model, contract: Contract, parts: DriverParts) -> Driver:
-    """Return the driver of a model's style."""
-    return DRIVERS[contract.style.base](model, contract, parts)
+def make_driver(parts: DriverParts) -> Driver:
+    """Return the driver of the style of the served model."""
+    return DRIVERS[parts.served.contract.style.base](parts)

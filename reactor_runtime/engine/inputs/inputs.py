@@ -79,9 +79,9 @@ class Inputs:
         self._session: str | None = None
         # A session must not change between the check of a frame's session and the push.
         self._lock = threading.Lock()
-        self.adopt(model, contract)
+        self.attach(model, contract)
 
-    def adopt(self, model: Model, contract: Contract) -> None:
+    def attach(self, model: Model, contract: Contract) -> None:
         """Assign a buffer to each input track of a model; tracks of the same name and kind keep their buffers.
 
         Reads are counted from 0 again.

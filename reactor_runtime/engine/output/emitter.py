@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.first_step import FirstStep
@@ -18,6 +17,7 @@ from reactor_runtime.engine.output.outstanding import Outstanding, OutstandingBu
 from reactor_runtime.engine.output.pace import Pace
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, Piece, Sink
 from reactor_runtime.engine.output.unpack import Unpack
+from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import Credit, Flush
 from reactor_runtime.media.tensors import synchronize
@@ -35,7 +35,7 @@ class Emitter:
 
     def __init__(
         self,
-        contract: Contract,
+        served: ServedModel,
         clock: Clock,
         sink: Sink,
         first_step: FirstStep | None = None,
@@ -46,11 +46,11 @@ class Emitter:
         self._works_ahead = works_ahead
         # When the last output of the session was handed over, and the author's code continued.
         self._returned_at: float | None = None
-        self._contract = contract
+        self._served, contract = served, served.contract
         self._clock = clock
         self._sink = sink
         self._unpack = Unpack(contract)
-        self.first_step = first_step or FirstStep(contract, lambda _: None)
+        self.first_step = first_step or FirstStep(served, lambda _: None)
         self._session: ModelSession | None = None
         self._numbers = 0
         self.pace = Pace(contract)
@@ -65,11 +65,11 @@ class Emitter:
         self.waited_s = 0.0
         self._sound_alarm_without_session, self._alarm_without_session = Alarm(clock), Alarm(clock)
 
-    def adopt(self, contract: Contract) -> None:
+    def on_new_version(self) -> None:
         """Emit for another version of the model from now on; tracks that stay keep their sequence numbers."""
-        self._contract = contract
+        contract = self._served.contract
         self._unpack = Unpack(contract)
-        self.first_step.adopt(contract)
+        self.first_step.check_again()
         self.outstanding.set_most(contract.buffer_size)
         self.pace.adopt(contract)
         self._seqs = {track.name: self._seqs.get(track.name, 0) for track in contract.tracks}
@@ -80,7 +80,7 @@ class Emitter:
         self._session = session
         self._returned_at = None
         self.outstanding.clear()
-        self._seqs = {track.name: 0 for track in self._contract.tracks}
+        self._seqs = {track.name: 0 for track in self._served.contract.tracks}
         self._sizes.clear()
         self.pace.begin()
         self._sound_alarm_without_session.ring()
@@ -190,7 +190,7 @@ class Emitter:
             author_s = self._clock.now() - self._returned_at
         if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(bundles), compute_time + between_s)
-        if self._contract.fits_two_batches and not alone:
+        if self._served.contract.fits_two_batches and not alone:
             self.outstanding.make_room(len(bundles))
         compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied
         for index, bundle in enumerate(bundles):

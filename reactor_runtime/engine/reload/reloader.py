@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
@@ -22,6 +22,7 @@ from reactor_runtime.engine.author import config_of, session_failure
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import Preparations
+from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
 from reactor_runtime.recording.entries import ReloadKind
 
@@ -59,15 +60,6 @@ class ReloadSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """Hold the served model, its contract, and the config that it was loaded with."""
-
-    model: Model
-    contract: Contract
-    config: Config
-
-
-@dataclass(frozen=True, slots=True)
 class _Candidate:
     """Hold new code that is to be applied; with a `reason` the model is loaded again.
 
@@ -81,12 +73,12 @@ class _Candidate:
     on_trial: bool = True
 
     @classmethod
-    def running(cls, served: Served) -> Self:
+    def running(cls, served: Version) -> Self:
         """Return the code that runs, which starts again."""
         return cls(served.contract, served.config, on_trial=False)
 
     @classmethod
-    def configured(cls, served: Served, config: Config, *, broken: bool) -> Self | None:
+    def configured(cls, served: Version, config: Config, *, broken: bool) -> Self | None:
         """Return the code that is served, with this config; None if there is nothing to apply."""
         if not is_same(config, served.config):
             return cls(served.contract, config, CONFIG_CHANGED)
@@ -101,7 +93,7 @@ class _Candidate:
 class _Trial:
     """Hold the old code until the first step of the new code has succeeded."""
 
-    before: Served
+    before: Version
     # Whether the old code had failed: it does not run again.
     was_broken: bool
     undo: list[Callable[[], object]]
@@ -118,50 +110,54 @@ def describe(contract: Contract) -> Described:
     return Described(contract.to_json(), contract.config_file)
 
 
-class Reloader:
-    """Replace the code of a model; belongs to the loop and the thread of the model.
+class ReloadingHost(Protocol):
+    """Serve the model that a reloader replaces."""
 
-    `adopt` gives the rest of the engine another model or contract, with the state of the session if that is known, and
-    returns the state before. `load` makes and loads a model, `swap_soon` makes the driver call `apply`, `in_session`
-    returns whether a session runs, `may_keep` whether that may continue after an exception, and `failed` gets the
-    exceptions that do not end the session. `on_restart` is called before the code that makes frames starts again,
-    `on_stop` with an exception after which it waits for the next reload.
-    """
+    def swap_soon(self) -> None:
+        """Call `Reloader.apply` when the author's code that makes frames has ended."""
+
+    def serve_version(self, version: Version, state: InputState | None) -> InputState | None:
+        """Serve another version, with the state of the session if that is known; return the state before."""
+
+    def load_again(self, contract: Contract, config: Config) -> Model:
+        """Make and load an instance; raise a ReactorError, with the served one unchanged, if that fails."""
+        ...
+
+    @property
+    def in_session(self) -> bool: ...
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Return whether a session may continue after an exception; a step of the warm-up ends the engine."""
+        ...
+
+    def send_message(self, message: ToServer) -> None: ...
+
+    def on_code_start(self, kind: ReloadKind) -> None:
+        """Note that the code that makes frames starts again."""
+
+    def on_code_stop(self, error: BaseException) -> None:
+        """Note that no code makes frames until the next reload."""
+
+    def on_exception(self, error: BaseException) -> None:
+        """Note an exception of the author's code that does not end the session."""
+
+
+class Reloader:
+    """Replace the code of a model; belongs to the loop and the thread of the model."""
 
     def __init__(
-        self,
-        served: Served,
-        settings: ReloadSettings,
-        *,
-        project: Path,
-        clock: Clock,
-        send: Callable[[ToServer], None],
-        adopt: Callable[[Served, InputState | None], InputState | None],
-        load: Callable[[Contract, Config], Model],
-        swap_soon: Callable[[], None],
-        in_session: Callable[[], bool],
-        may_keep: Callable[[], bool],
-        on_restart: Callable[[ReloadKind], object],
-        failed: Callable[[BaseException], object],
-        on_stop: Callable[[BaseException], object],
+        self, host: ReloadingHost, served: ServedModel, settings: ReloadSettings, *, project: Path, clock: Clock
     ) -> None:
-        self.served = served
         self.broken = False
+        self._host = host
+        self._served = served
         self._project = project
         self._modules = settings.modules
         self._place = settings.place
         self._given = settings.config
         self._keeps_sessions = settings.keeps_sessions
         self._clock = clock
-        self._send = send
-        self._adopt = adopt
-        self._load = load
-        self._swap_soon = swap_soon
-        self._in_session = in_session
-        self._may_keep = may_keep
-        self._on_restart = on_restart
-        self._failed = failed
-        self._on_stop = on_stop
         self._candidate: _Candidate | None = None
         self._trial: _Trial | None = None
         self._late: Timer | None = None
@@ -189,9 +185,9 @@ class Reloader:
             if names:
                 candidate = self._import(names, presets)
             else:
-                check_presets(self.served.contract, presets, self._project)
-                merged = config_of(self.served.contract.model, self._given, self._project)
-                candidate = _Candidate.configured(self.served, merged, broken=self.broken)
+                check_presets(self._served.contract, presets, self._project)
+                merged = config_of(self._served.contract.model, self._given, self._project)
+                candidate = _Candidate.configured(self._served.version, merged, broken=self.broken)
         except errors.ReactorError as error:
             self._report_failure(error)
         else:
@@ -200,7 +196,7 @@ class Reloader:
                 return
             self._report("unchanged")
         if restarts:
-            self._offer(_Candidate.running(self.served))
+            self._offer(_Candidate.running(self._served.version))
 
     def replace(self, model: type) -> None:
         """Apply a class that was defined by other means than a file; raise ClassError if it can't be served."""
@@ -210,9 +206,9 @@ class Reloader:
             contract.style.check_finished(model)
         except errors.ReactorError:
             if restarts:
-                self._offer(_Candidate.running(self.served))
+                self._offer(_Candidate.running(self._served.version))
             raise
-        self._offer(_Candidate(contract, self.served.config))
+        self._offer(_Candidate(contract, self._served.version.config))
 
     def repeat(self, config: Config | None) -> None:
         """Apply the code that runs again, as a replay does where the recorded session had a reload.
@@ -220,9 +216,9 @@ class Reloader:
         With a `config` the model is loaded again. The code stays if its first step fails.
         """
         if config is None:
-            self._offer(_Candidate.running(self.served))
+            self._offer(_Candidate.running(self._served.version))
             return
-        self._given, contract = config, self.served.contract
+        self._given, contract = config, self._served.contract
         merged = config_of(contract.model, config, self._project)
         self._offer(_Candidate(contract, merged, RECORDED, on_trial=False))
 
@@ -231,25 +227,24 @@ class Reloader:
         candidate = self._take_candidate()
         assert candidate is not None, "the driver applies only pending code"
         self.step_made()
-        before = self.served
+        before = self._served.version
         trial = _Trial(before, self.broken, undo=[candidate.undo])
         try:
             model = self._make(candidate, trial)
         except errors.ReactorError as error:
             self._go_back(trial)
-            self._on_restart("failed")
+            self._host.on_code_start("failed")
             if self.broken:
-                self._on_stop(error)
+                self._host.on_code_stop(error)
             self._report_failure(error)
             return
-        self.served = Served(model, candidate.contract, candidate.config)
-        trial.state = self._adopt(self.served, None)
+        trial.state = self._host.serve_version(Version(model, candidate.contract, candidate.config), None)
         self.broken = False
-        self._on_restart("applied" if model is before.model else "loaded")
+        self._host.on_code_start("applied" if model is before.model else "loaded")
         if not candidate.on_trial:
             return
         self._trial = trial
-        if self._in_session():
+        if self._host.in_session:
             trial.timer = self._clock.call_at(self._clock.now() + TRIAL_S, self.step_made)
         else:
             self.step_made()
@@ -265,9 +260,9 @@ class Reloader:
             return
         if trial.timer is not None:
             trial.timer.cancel()
-        described = describe(self.served.contract)
+        described = describe(self._served.contract)
         if described != describe(trial.before.contract):
-            self._send(described)
+            self._host.send_message(described)
         if not trial.is_outdated:
             self._report("applied", trial.note)
 
@@ -278,17 +273,17 @@ class Reloader:
         next reload; the same if the old code had failed.
         """
         trial, self._trial = self._trial, None
-        if trial is None and not (self._keeps_sessions and self._may_keep()):
+        if trial is None and not (self._keeps_sessions and self._host.keeps_sessions):
             return False
         found = session_failure(error, self._project)
         logger.error("%s", found, exc_info=errors.from_author(error))
         if trial is not None:
             self._go_back(trial)
-            self._on_restart("reverted")
+            self._host.on_code_start("reverted")
         if trial is None or trial.was_broken:
             self.broken = True
-            self._on_stop(error)
-        self._failed(error)
+            self._host.on_code_stop(error)
+        self._host.on_exception(error)
         self._report_failure(found)
         return True
 
@@ -298,14 +293,14 @@ class Reloader:
             self._report_failure(errors.author_error(errors.ModelFailed, "a handler failed", error, self._project))
 
     def _offer(self, candidate: _Candidate) -> None:
-        if candidate.contract.style is not self.served.contract.style:
+        if candidate.contract.style is not self._served.contract.style:
             candidate.undo()
             base = candidate.contract.style.base.__name__
             self._report("restarting", f"{candidate.contract.model.__name__} is a {base} now")
             return
         self._candidate = candidate
         self._report_late_from(self._clock.now())
-        self._swap_soon()
+        self._host.swap_soon()
 
     def _drop_candidate(self) -> bool:
         """Undo the import of code that was never applied; return whether running code was requested to end for it."""
@@ -329,7 +324,7 @@ class Reloader:
             if (now := self._clock.now()) > due + LATE_S / 2:
                 self._report_late_from(now)
                 return
-            method = self.served.contract.style.frames_method
+            method = self._served.contract.style.frames_method
             message = f"{method}() has not ended after {LATE_S:g} s, and the new code waits for it"
             self._report_failure(errors.ClassError(message, hint=LATE_HINTS.get(method, LATE_HINTS["run"])))
 
@@ -350,8 +345,8 @@ class Reloader:
                 execution.undo()
                 raise
         reason = CONFIG_CHANGED
-        if is_same(config, self.served.config):
-            reason = _load_reason(type(self.served.model), model, execution, self._modules, self._preparations)
+        if is_same(config, self._served.version.config):
+            reason = _load_reason(type(self._served.model), model, execution, self._modules, self._preparations)
         return _Candidate(contract, config, reason, execution)
 
     def _make(self, candidate: _Candidate, trial: _Trial) -> Model:
@@ -361,18 +356,18 @@ class Reloader:
             execution = candidate.execution
             old, new = ({}, {}) if execution is None else (execution.old, execution.new)
             migration = Migration(old, new)
-            if execution is None and type(self.served.model) is not candidate.contract.model:
-                migration.replace_class(type(self.served.model), candidate.contract.model)
+            if execution is None and type(self._served.model) is not candidate.contract.model:
+                migration.replace_class(type(self._served.model), candidate.contract.model)
             try:
                 migration.apply()
             except LayoutChanged as error:
                 reason = str(error)
             else:
                 trial.undo.insert(0, migration.undo)
-                trial.note = _outdated(self.served.model, execution, self._modules)
-                return self.served.model
+                trial.note = _outdated(self._served.model, execution, self._modules)
+                return self._served.model
         self._report("loading", reason)
-        return self._load(candidate.contract, self._given)
+        return self._host.load_again(candidate.contract, self._given)
 
     def _go_back(self, trial: _Trial) -> None:
         """Restore the model, contract and config from before the trial."""
@@ -380,9 +375,8 @@ class Reloader:
             trial.timer.cancel()
         for undo in trial.undo:
             undo()
-        if self.served is not trial.before:
-            self.served = trial.before
-            self._adopt(self.served, trial.state)
+        if self._served.version is not trial.before:
+            self._host.serve_version(trial.before, trial.state)
 
     def _report_failure(self, error: errors.ReactorError) -> None:
         if self._trial is not None:
@@ -390,7 +384,7 @@ class Reloader:
         self._report("failed", error=errors.to_json(error))
 
     def _report(self, status: str, reason: str = "", error: Mapping[str, Any] | None = None) -> None:
-        self._send(Reloaded(status, reason, None if error is None else dict(error)))
+        self._host.send_message(Reloaded(status, reason, None if error is None else dict(error)))
 
 
 def _outdated(model: Model, execution: Execution | None, modules: ProjectModules) -> str:

@@ -5,7 +5,6 @@ import asyncio
 import numpy as np
 import pytest
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.output_buffer import OutputBuffer
@@ -13,7 +12,7 @@ from reactor_runtime.engine.output.sink import Black, OutgoingBundle
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.interface import Audio, Output, ReactorPipeline, Video
 from reactor_runtime.ipc.messages import Credit, Flush
-from tests.engine.rig import Bright, Picture, batch, frame
+from tests.engine.rig import Bright, Picture, batch, frame, served_model
 from tests.fakes import CollectingSink, FakeClock, settle
 from tests.timeouts import TIMEOUT_S
 
@@ -48,7 +47,7 @@ class Desk:
     def __init__(self, model: type[ReactorPipeline] = Fixed, *, works_ahead: bool = True) -> None:
         self.clock = FakeClock()
         self.sink = CollectingSink(self.clock)
-        self.emitter = Emitter(Contract.of(model), self.clock, self.sink, works_ahead=works_ahead)
+        self.emitter = Emitter(served_model(model), self.clock, self.sink, works_ahead=works_ahead)
         self.buffer = OutputBuffer(self.emitter)
         self.session = self.open("s-1")
 
@@ -218,7 +217,7 @@ async def test_a_hand_over_that_fails_takes_no_room() -> None:
             raise OSError(f"no memory for {bundle.number}")
 
     desk = Desk()
-    desk.emitter = Emitter(Contract.of(Fixed), desk.clock, Broken(desk.clock))
+    desk.emitter = Emitter(served_model(Fixed), desk.clock, Broken(desk.clock))
     desk.open("s-2")
     with pytest.raises(OSError, match="no memory"):
         await desk.emitter.emit(frame(1))
