@@ -134,6 +134,9 @@ class Dispatcher:
         """
         until = self._session.now() + LONGEST_S
         for _ in range(len(self._waiting)):
+            # New code may have refused them while a handler waited.
+            if not self._waiting:
+                break
             await self._run_next()
             if self._session.now() >= until:
                 break

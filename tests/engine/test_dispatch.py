@@ -10,7 +10,7 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.values.jsonable import MOST_JSON_BYTES
-from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, check_event
+from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, check_event, refusal
 from reactor_runtime.interface import (
     ClientInfo,
     CommandError,
@@ -38,6 +38,7 @@ class Handlers(ReactorPipeline):
     def load(self, config: dict[str, object]) -> None:  # noqa: ARG002  (the signature authors write)
         self.calls: list[str] = []
         self.started = asyncio.Event()
+        self.go_on = asyncio.Event()
         self.cancelled = False
 
     def inference(self):  # type: ignore[no-untyped-def]  # as authors write it
@@ -77,6 +78,10 @@ class Handlers(ReactorPipeline):
     @event(name="answer")
     def answer(self) -> int:
         return 42
+
+    @event(name="wait")
+    async def wait(self) -> None:
+        await self.go_on.wait()
 
     @event(name="hang")
     async def hang(self) -> None:
@@ -480,3 +485,19 @@ async def test_a_loop_continues_while_events_come_faster_than_they_are_handled()
         assert rig.model.log.count("event") == 21
         assert "".join(entry[0] for entry in rig.model.log).count("es") >= 10
     await rig.driver.aclose()
+
+
+async def test_events_that_new_code_refuses_while_a_handler_waits_are_answered() -> None:
+    rig = Rig(Handlers)
+    async with rig.running():
+        rig.event("wait", 1)
+        rig.event("note", 2, text="a")
+        await settle()
+        rig.dispatcher.check_again(lambda event: refusal(event, "unknown_event", "it is gone"))
+        rig.model.go_on.set()
+        await settle()
+        rig.event("note", 3, text="b")
+        await rig.play(0.1)
+    assert [answer.ticket for answer in rig.sink.of(EventApplied)] == [1, 3]
+    assert [answer.ticket for answer in rig.sink.of(EventRefused)] == [2]
+    assert calls(rig) == ["b"]
