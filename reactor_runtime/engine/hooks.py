@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from reactor_runtime.authoring.events.events import EventSpec, HookSpec
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.engine.served import Version
-from reactor_runtime.engine.session import ModelSession, must_pass
-from reactor_runtime.errors import from_author
-
-logger = logging.getLogger(__name__)
+from reactor_runtime.engine.session import ModelSession
 
 
 def author_call(
@@ -49,25 +44,3 @@ async def call_author(
     if not spec.is_async:
         return result
     return await (session.guard(result) if stoppable else result)
-
-
-async def call_connected(version: Version, session: ModelSession) -> None:
-    """Call `@connected`, if the model has it; an exception ends the session."""
-    if (hook := version.contract.on_connected) is not None:
-        await call_author(version.model, hook, session)
-
-
-async def call_disconnected(version: Version, session: ModelSession) -> None:
-    """Call `@disconnected`, if the model has it, without cancelling it; log an exception."""
-    if (hook := version.contract.on_disconnected) is None:
-        return
-    try:
-        await call_author(version.model, hook, session, stoppable=False)
-    # Author's code, and native extensions, raise more than Exception.
-    except BaseException as error:
-        if must_pass(error):
-            raise
-        session.failed(error)
-        logger.error(
-            "@disconnected failed; the session ends all the same id=%s", session.id, exc_info=from_author(error)
-        )

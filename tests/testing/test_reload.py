@@ -22,6 +22,7 @@ from reactor_runtime.errors import ClassError, ConfigError, LoadError
 from reactor_runtime.recording.entries import EndEntry
 from reactor_runtime.recording.file import SessionRecording, read_recording
 from reactor_runtime.testing import PipelineExecutor, Studio, replay
+from tests.testing.projects import Project
 
 MODEL = """
     import numpy as np
@@ -46,34 +47,6 @@ MODEL = """
             while True:
                 yield Picture(video=np.full((2, 2, 3), red + self.state.level, np.uint8))
 """
-
-
-class Project:
-    """A folder of Python files, which tests change."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder = folder
-        self.name = name
-
-    def write(self, text: str, *replaced: tuple[str, str], name: str = "") -> None:
-        for old, new in replaced:
-            assert old in text
-            text = text.replace(old, new)
-        (self.folder / f"{name or self.name}.py").write_text(textwrap.dedent(text))
-
-    def model(self) -> Any:
-        return __import__(self.name).MyModel
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Project]:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    before = set(sys.modules)
-    yield Project(tmp_path, f"reloaded_{abs(hash(request.node.name))}")
-    for name in set(sys.modules) - before:
-        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
 
 
 def red(executor: PipelineExecutor[Any]) -> int:

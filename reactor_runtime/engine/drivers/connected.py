@@ -38,11 +38,6 @@ class Connected(asyncio.Event):
             asyncio.get_running_loop().call_soon(self._seen.pop, task, None)
         return False
 
-    @property
-    def has_finished(self) -> bool:
-        """Return whether `@connected` has finished."""
-        return super().is_set()
-
     def set_early(self) -> None:
         """Set the event for `is_set()` alone, for a new client."""
         self._is_connected = True
@@ -53,6 +48,10 @@ class Connected(asyncio.Event):
         """Set the event for `is_set()` and `wait()`."""
         self._is_connected = True
         super().set()
+
+    def clear_wait(self) -> None:
+        """Clear the event for `wait()` alone: the client is connected to another instance of the model next."""
+        super().clear()
 
     def clear(self) -> None:
         self._is_connected = False

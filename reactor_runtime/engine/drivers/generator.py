@@ -12,8 +12,8 @@ from reactor_runtime.authoring.tracks.backlog import BufferClosed
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts, wait_for_code
+from reactor_runtime.engine.drivers.session_hooks import SessionHooks
 from reactor_runtime.engine.drivers.steps import Steps, start_steps
-from reactor_runtime.engine.hooks import call_connected, call_disconnected
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.ipc.messages import Started
 
@@ -82,8 +82,9 @@ class GeneratorDriver:
         self._inputs.begin_session(session.id, reopen=True)
         self._sink.send(Started(session.id, session.started_at, fields))
         connected.set_early()
+        hooks = SessionHooks(self._served, session, self._state, connected)
         try:
-            await self._run_session(session, dispatcher, connected)
+            await self._run_session(session, dispatcher, hooks)
         except (SessionStopped, BufferClosed):
             # In a running session the author closed the buffer that the model reads: an error of the model.
             if not session.stopping:
@@ -93,7 +94,7 @@ class GeneratorDriver:
             connected.clear()
             self._inputs.close()
             try:
-                await call_disconnected(self._served.version, session)
+                await hooks.close()
             finally:
                 self._state.clear()
                 self._emitter.close()
@@ -102,15 +103,12 @@ class GeneratorDriver:
                 if self._swap.pending:
                     self._swap.apply()
 
-    async def _run_session(self, session: ModelSession, dispatcher: Dispatcher, connected: Connected) -> None:
+    async def _run_session(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> None:
         """Call `@connected`, then run the generators; continue with other code after an exception, where that comes."""
         while True:
             try:
-                if not connected.has_finished:
-                    await call_connected(self._served.version, session)
-                    self._state.send_changes()
-                    connected.set()
-                await self._run_generators(session, dispatcher)
+                await hooks.open()
+                await self._run_generators(session, dispatcher, hooks)
                 return
             # Author's code, and native extensions, raise more than Exception.
             except BaseException as error:
@@ -121,12 +119,13 @@ class GeneratorDriver:
                     raise
             await wait_for_code(self._swap, session, dispatcher)
 
-    async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher) -> None:
+    async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> None:
         """Run the frames method repeatedly in the session; one that yields nothing is restarted 20 times a second."""
         warned = False
         while not session.stopping:
             if self._swap.pending:
                 self._swap.apply()
+                await hooks.open()
             began = self._clock.now()
             yielded = await self._run_generator(session, dispatcher)
             if yielded or session.stopping or self._swap.pending:

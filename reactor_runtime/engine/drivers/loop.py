@@ -11,7 +11,7 @@ from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts, wait_for_code
-from reactor_runtime.engine.hooks import call_connected, call_disconnected
+from reactor_runtime.engine.drivers.session_hooks import SessionHooks
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass, without_exit
 from reactor_runtime.errors import from_author
 from reactor_runtime.ipc.messages import Started
@@ -35,6 +35,7 @@ class LoopDriver:
         self._state = parts.state
         self._failed = parts.failed
         self._session: ModelSession | None = None
+        self._hooks: SessionHooks | None = None
         self._run: asyncio.Task[None] | None = None
         self._swap = parts.swap
         self._ended = False
@@ -89,39 +90,44 @@ class LoopDriver:
         self._inputs.begin_session(session.id, reopen=False)
         self._sink.send(Started(session.id, session.started_at, fields))
         connected.set_early()
+        hooks = self._hooks = SessionHooks(self._served, session, self._state, connected)
         try:
             # Raised if the session stops while @connected or a handler waits.
             with contextlib.suppress(SessionStopped):
-                await self._call_connected(session, dispatcher)
-                self._state.send_changes()
-                self._inputs.opened()
-                self._warn_of_closed_inputs()
-                connected.set()
-                await _handle_events(session, dispatcher)
+                while not session.stopping:
+                    await self._connect(session, dispatcher, hooks)
+                    self._inputs.opened()
+                    self._warn_of_closed_inputs()
+                    await _handle_events(session, dispatcher, hooks)
             self._raise_end_of_run()
         finally:
-            self._session = None
+            self._session = self._hooks = None
             self._swap.step_made()
             connected.clear()
             try:
-                await call_disconnected(self._served.version, session)
+                await hooks.close()
             finally:
                 self._inputs.end_session()
                 self._emitter.close()
                 self._state.reset()
 
-    async def _call_connected(self, session: ModelSession, dispatcher: Dispatcher) -> None:
-        """Call `@connected`; call that of other code after an exception, where that comes."""
+    async def _connect(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> None:
+        """Call `@connected`; call that of other code after an exception, where that comes.
+
+        The `run()` of another instance starts after its `@connected`.
+        """
         while True:
             try:
-                return await call_connected(self._served.version, session)
+                await hooks.open()
+                if self._run is None:
+                    self._start_if_it_runs()
+                return
             # Author's code, and native extensions, raise more than Exception.
             except BaseException as error:
                 if session.stopping or must_pass(error) or not self._swap.keep_session(error):
                     raise
             await self._end_run()
             await wait_for_code(self._swap, session, dispatcher)
-            self.start()
 
     async def _end_run(self) -> None:
         """Cancel `run()`, and forget it."""
@@ -160,7 +166,8 @@ class LoopDriver:
     def _start_new_code(self) -> None:
         self._run = None
         self._swap.apply()
-        self._start_if_it_runs()
+        if self._hooks is None or self._hooks.has_begun:
+            self._start_if_it_runs()
         if self._session is not None:
             self._session.wake()
 
@@ -187,8 +194,8 @@ def _end_of(run: asyncio.Task[None]) -> BaseException:
     )
 
 
-async def _handle_events(session: ModelSession, dispatcher: Dispatcher) -> None:
-    """Run the handlers of events as they come, until the session stops."""
-    while not session.stopping:
+async def _handle_events(session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> None:
+    """Run the handlers of events as they come, until the session stops or another instance is served."""
+    while not session.stopping and hooks.is_current:
         await dispatcher.run_waiting()
         await session.alarm.wait()
