@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
@@ -171,3 +172,17 @@ def test_a_load_that_fails_leaves_the_old_instance_connected(project: Project, n
             studio.reload()
         assert newest(studio) == (16, 1)
         assert notes.hooks == [("connected", 1)]
+
+
+@pytest.mark.parametrize("style", MODELS)
+def test_the_old_instance_is_freed_at_the_first_step_of_the_new_one(project: Project, notes: Any, style: str) -> None:  # noqa: ARG001
+    project.write(text_of(project, style))
+    with Studio(project.model()) as studio:
+        studio.connect()
+        studio.run(0.5)
+        for number in range(2, 5):
+            old = weakref.ref(studio.model)
+            project.write(text_of(project, style, ("self.size = 16", f"self.size = {16 * number}")))
+            apply(studio)
+            assert newest(studio) == (16 * number, 1)
+            assert old() is None
