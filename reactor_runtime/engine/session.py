@@ -199,6 +199,11 @@ async def without_exit(work: Coroutine[Any, Any, T]) -> T:
         raise RuntimeError("the model raised KeyboardInterrupt") from error
 
 
+def runs_in_handler() -> bool:
+    """Return whether the running code is the handler of an event, or a task that it has started."""
+    return bool(_handled.get()[1])
+
+
 def must_pass(error: BaseException) -> bool:
     """Return whether an exception is the cancellation of the running task, which must propagate."""
     return isinstance(error, asyncio.CancelledError) and _is_being_cancelled()

@@ -31,8 +31,6 @@ class ReplayedEvents:
         comparison: Comparison,
         configured: Callable[[str], dict[str, Any]],
     ) -> None:
-        # An event was sent and is not handled yet.
-        self.handling = False
         # The code that makes frames has to end, and to start again.
         self._reloading = False
         self._inputs = deque(each for each in recording.inputs if not (isinstance(each, EventEntry) and each.skipped))
@@ -52,7 +50,7 @@ class ReplayedEvents:
 
         Only one waits at a time, so that none is superseded by a later one. A reload is repeated where it was recorded.
         """
-        while not (self.handling or self._reloading) and self._inputs:
+        while not (self._position.handling or self._reloading) and self._inputs:
             event = self._inputs[0]
             if isinstance(event, StoredReload):
                 if self._is_due(event):
@@ -68,7 +66,7 @@ class ReplayedEvents:
         sent = ClientEvent(SESSION, self._client, None, event.name, event.data_json)
         checked = check_event(contract.events, sent, host.uploads)
         if isinstance(checked, CheckedEvent):
-            self.handling = True
+            self._position.handling = True
             host.receive_message(Hold(SESSION, True))
             host.receive_message(checked)
         else:
@@ -109,10 +107,15 @@ class ReplayedEvents:
     def on_applied(self) -> None:
         """Continue after an event was handled."""
         self._position.actions += 1
-        self.handling = False
+        self._position.handling = False
+        self._position.wake_reads()
         self.send_next()
-        if not self.handling:
+        if not self._position.handling:
             self._parts[0].receive_message(Hold(SESSION, False))
+
+    def release_output(self) -> None:
+        """Show output while an event is handled: its handler emits, after the output that the model was held in."""
+        self._parts[0].receive_message(Hold(SESSION, False))
 
     @property
     def discards_output(self) -> bool:

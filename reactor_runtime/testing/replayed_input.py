@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from reactor_runtime.authoring.tracks.backlog import ReadMode
@@ -26,6 +26,23 @@ class ReplayPosition:
     step: int | None = None
     reloads: int = 0
     actions: int = 0
+    # An event was sent and is not handled yet.
+    handling: bool = False
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def begin(self) -> None:
+        """Begin the session."""
+        self.step = 0
+        self.wake_reads()
+
+    def wake_reads(self) -> None:
+        """Let reads that wait look at the position again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def change(self) -> None:
+        """Wait for the next change: the session begins, a step ends, or an event was handled."""
+        await self._changed.wait()
 
 
 class ReplayedReads:
@@ -54,6 +71,27 @@ class ReplayedReads:
         """Return how many items the next read of this step returns."""
         due = self.running and self._reads[0].step <= (self._position.step or 0)
         return len(self._reads[0].files) if due else 0
+
+    async def before_session(self, read: Coroutine[Any, Any, list[Any]]) -> list[Any] | None:
+        """Return what a read returns before the session begins; None for one that the session finds waiting."""
+        begun = asyncio.ensure_future(self._position.change())
+        reading = asyncio.ensure_future(read)
+        try:
+            await asyncio.wait((begun, reading), return_when=asyncio.FIRST_COMPLETED)
+            return reading.result() if reading.done() else None
+        finally:
+            for each in (begun, reading):
+                each.cancel()
+            await asyncio.gather(begun, reading, return_exceptions=True)
+
+    async def wait_for_steps(self) -> None:
+        """Wait while a handler makes the steps that were recorded before the next read."""
+        while self.running and self._position.handling and self._reads[0].step > (self._position.step or 0):
+            await self._position.change()
+
+    @property
+    def in_session(self) -> bool:
+        return self._position.step is not None
 
     @property
     def running(self) -> bool:
@@ -100,6 +138,11 @@ class ReplayedBuffer(InputBuffer[Any]):
         return self._replayed.available if self._replayed.running else super().available
 
     async def read(self, n: int = 1, timeout: float | None = None, mode: ReadMode = ReadMode.LATEST) -> list[Any]:
+        if not self._replayed.in_session:
+            early = await self._replayed.before_session(super().read(n, timeout, mode))
+            if early is not None:
+                return early
+        await self._replayed.wait_for_steps()
         # A recorded read of a closed buffer raised BufferClosed, unless items were left.
         if not self._replayed.running or (self.closed and not self._replayed.available):
             self._replayed.on_wait()

@@ -22,6 +22,7 @@ from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.session import runs_in_handler
 from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.errors import ReactorError, UsageError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
@@ -256,7 +257,7 @@ class _ReplayLog:
     @property
     def made_all_steps(self) -> bool:
         """Return whether the recorded steps were made, and their events handled."""
-        return not self._events.handling and (self.progress.step or 0) >= self._last_step
+        return not self.progress.handling and (self.progress.step or 0) >= self._last_step
 
     def start_log(
         self,
@@ -267,7 +268,7 @@ class _ReplayLog:
         return self if start.session == self.session else None
 
     def on_begin(self) -> None:
-        self.progress.step = 0
+        self.progress.begin()
         for upload in self._recording.uploads:
             file = UploadedFile.received(upload.id, upload.content, name=upload.name, content_type=upload.content_type)
             self._attached.host.uploads.add(file)
@@ -282,12 +283,16 @@ class _ReplayLog:
         self.progress.step = step
         self.progress.actions += 1
         loop = self._attached.loop
+        in_handler = runs_in_handler()
         if threading.get_ident() == self._attached.thread:
-            self._end_step(step)
+            self._end_step(step, in_handler)
         else:
-            loop.call_soon_threadsafe(self._end_step, step)
+            loop.call_soon_threadsafe(self._end_step, step, in_handler)
 
-    def _end_step(self, step: int) -> None:
+    def _end_step(self, step: int, in_handler: bool) -> None:
+        if in_handler:
+            self._events.release_output()
+        self.progress.wake_reads()
         self._events.send_next()
         if step >= self._last_step:
             self._attached.host.hold_steps(True)
