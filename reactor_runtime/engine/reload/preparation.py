@@ -11,7 +11,17 @@ from reactor_runtime.engine.reload.modules import Source, imported_from, package
 # Methods that run when an object is made.
 _CONSTRUCTION = ("__init__", "__new__", "__post_init__", "__init_subclass__")
 
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+_Changing = (
+    ast.FunctionDef
+    | ast.AsyncFunctionDef
+    | ast.ClassDef
+    | ast.Assign
+    | ast.AnnAssign
+    | ast.AugAssign
+    | ast.Delete
+    | ast.Expr
+)
+_Blocks = ast.If | ast.For | ast.While | ast.With | ast.Try | ast.Match
 
 
 class Preparations:
@@ -24,7 +34,8 @@ class Preparations:
         """Return one line about a change in the code that `load()` of a class runs; "" if there is none.
 
         Compares `load` and `__init__` of the class and of its bases in the project, and the functions, classes and
-        constants of the project that they use by name, without comments and line numbers.
+        constants of the project that they use by name, without comments and line numbers. In doubt the code counts: a
+        statement at the top of a module may change each name that is in it.
         """
         before, after = (_Preparation(each, self._parsed, module, model).parts for each in (old, new))
         self._parsed = {each: self._parsed[each] for each in new.items() if each in self._parsed}
@@ -37,9 +48,13 @@ class Preparations:
 
 @dataclass(slots=True)
 class _Module:
-    """Hold the definitions of a module, and the target of each name that it imports: the parts of its dotted path."""
+    """Hold the code that defines or changes each name, the modules of `import *`, and the targets of imported names.
 
-    definitions: dict[str, list[Definition]] = field(default_factory=dict)
+    A target is the parts of a dotted path.
+    """
+
+    definitions: dict[str, list[ast.AST]] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
     imports: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -52,7 +67,8 @@ class _Preparation:
         self.parts: dict[str, str] = {}
         self._sources = sources
         self._parsed = parsed
-        self._added: set[ast.stmt] = set()
+        self._added: set[ast.AST] = set()
+        self._members_added: set[tuple[ast.AST, str]] = set()
         self._add_class(module, model, ["load", *_CONSTRUCTION])
 
     def _module(self, name: str) -> _Module:
@@ -77,7 +93,7 @@ class _Preparation:
                 if found is not None:
                     self._add_class(*found, members)
 
-    def _add_part(self, name: str, node: ast.stmt) -> bool:
+    def _add_part(self, name: str, node: ast.AST) -> bool:
         """Add the code of a definition; return False if it was added before."""
         if node in self._added:
             return False
@@ -92,6 +108,8 @@ class _Preparation:
         for each in ast.walk(node):
             if isinstance(each, ast.Name | ast.Attribute) and (found := self._resolve(module, each)) is not None:
                 self._add_definition(*found)
+            if isinstance(each, ast.Attribute) and (found := self._resolve(module, each.value)) is not None:
+                self._add_member(*found, each.attr)
 
     def _add_definition(self, module: str, name: str) -> None:
         for node in self._module(module).definitions.get(name, ()):
@@ -104,6 +122,13 @@ class _Preparation:
             elif self._add_part(name, node):
                 self._add_used(module, node)
 
+    def _add_member(self, module: str, name: str, member: str) -> None:
+        """Add a member of a class that code uses by its name, such as `Net.make()`."""
+        for node in self._module(module).definitions.get(name, ()):
+            if isinstance(node, ast.ClassDef) and (node, member) not in self._members_added:
+                self._members_added.add((node, member))
+                self._add_class(module, name, [member])
+
     def _resolve(self, module: str, node: ast.expr) -> tuple[str, str] | None:
         """Return the module of the project, and the name there, that a name or `package.module.name` stands for."""
         names = _names_in_chain(node)
@@ -114,12 +139,23 @@ class _Preparation:
             if names[0] in known.definitions:
                 return (module, names[0]) if len(names) == 1 else None
             if names[0] not in known.imports:
-                return None
+                star = next((each for each in known.stars if self._defines(each, names[0])), None)
+                if star is None:
+                    return None
+                followed.add((module, names[0]))
+                module = star
+                continue
             followed.add((module, names[0]))
             path = [*known.imports[names[0]], *names[1:]]
             end = next((end for end in range(len(path), 0, -1) if ".".join(path[:end]) in self._sources), len(path))
             module, names = ".".join(path[:end]), path[end:]
         return None
+
+    def _defines(self, module: str, name: str) -> bool:
+        if module not in self._sources:
+            return False
+        known = self._module(module)
+        return name in known.definitions or name in known.imports or bool(known.stars)
 
 
 def _read_module(name: str, source: Source) -> _Module:
@@ -129,16 +165,37 @@ def _read_module(name: str, source: Source) -> _Module:
         if isinstance(node, ast.ImportFrom):
             base = imported_from(node, package)
             module.imports.update({alias.asname or alias.name: [*base.split("."), alias.name] for alias in node.names})
+            module.stars += [base for alias in node.names if alias.name == "*"]
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 # Without `as`, the name of the outermost package is bound.
                 path = alias.name.split(".")
                 module.imports.update({alias.asname: path} if alias.asname else {path[0]: path[:1]})
-    for statement in _statements(tree.body):
-        if isinstance(statement, Definition):
-            for defined in _names_of(statement):
-                module.definitions.setdefault(defined, []).append(statement)
+    for code, names in _changes(tree.body, ()):
+        for changed in names:
+            module.definitions.setdefault(changed, []).append(code)
     return module
+
+
+def _changes(nodes: Iterable[ast.AST], headers: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST, list[str]]]:
+    """Yield the code at the top of a module with the names that it defines or may change.
+
+    The `headers` of the blocks around a statement, such as the test of an `if`, decide about it too.
+    """
+    for node in nodes:
+        if isinstance(node, _Blocks):
+            children = list(ast.iter_child_nodes(node))
+            own = tuple(each for each in children if isinstance(each, ast.expr | ast.withitem))
+            yield from _changes(children, (*headers, *own))
+        elif isinstance(node, ast.ExceptHandler | ast.match_case):
+            yield from _changes(ast.iter_child_nodes(node), headers)
+        elif isinstance(node, ast.stmt):
+            names = _names_of(node) or _names_in(node) if isinstance(node, _Changing) else []
+            yield from ((code, names) for code in (node, *headers))
+
+
+def _names_in(node: ast.AST) -> list[str]:
+    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
 
 
 def _names_in_chain(node: ast.expr) -> list[str]:
@@ -164,8 +221,12 @@ def _statements(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
 def _names_of(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+    targets: list[ast.expr] = []
+    if isinstance(node, ast.Assign):
+        targets = node.targets
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
+        targets = [node.target]
+    return [name for target in targets for name in _names_in(target)]
 
 
 def _members_used(node: ast.AST, nodes: Mapping[str, ast.stmt]) -> Iterator[str]:
