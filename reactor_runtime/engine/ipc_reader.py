@@ -32,6 +32,7 @@ class _Attached:
     post: Callable[[Callable[[], None]], None]
     heartbeat: HeartbeatSource
     keep: Callable[[str], object]
+    on_save: Callable[[], object]
 
 
 class IpcReader:
@@ -50,14 +51,20 @@ class IpcReader:
         self._taken, self._taken_bytes = 0, 0
 
     def attach(
-        self, loop: asyncio.AbstractEventLoop, host: Host, *, keep: Callable[[str], object] = lambda _: None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        host: Host,
+        *,
+        keep: Callable[[str], object] = lambda _: None,
+        on_save: Callable[[], object] = lambda: None,
     ) -> None:
         """Deliver messages to `host` from here on: media and uploads at once, all others on `loop`.
 
-        `keep` gets the sessions of KeepRecording, at once too, because a step may take long.
+        `keep` gets the sessions of KeepRecording, and `on_save` is called after a reload was posted, at once too,
+        because a step may take long.
         """
         post = functools.partial(_post, loop)
-        self._attached = _Attached(host, post, HeartbeatSource(post, host.stalled), keep)
+        self._attached = _Attached(host, post, HeartbeatSource(post, host.stalled), keep, on_save)
 
     def run(self, incoming: Iterator[ipc.Message]) -> None:
         """Read all messages, then end the process, with status 1 if reading failed; the target of the thread."""
@@ -99,6 +106,8 @@ class IpcReader:
             attached.keep(message.session)
         else:
             attached.post(functools.partial(host.receive_message, message))
+            if isinstance(message, ipc.ReloadFiles):
+                attached.on_save()
             if isinstance(message, ipc.StopSession):
                 host.watch_end(message.session)
 

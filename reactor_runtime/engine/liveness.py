@@ -19,7 +19,7 @@ from pathlib import Path
 from types import CoroutineType, FrameType
 from typing import Any
 
-from reactor_runtime.errors import is_ours
+from reactor_runtime.errors import is_in_project, is_ours
 from reactor_runtime.ipc.messages import Heartbeat
 
 logger = logging.getLogger(__name__)
@@ -145,6 +145,15 @@ def is_in_debugger(thread: int | None) -> bool:
     frame = _newest_frame(thread)
     while frame is not None:
         if frame.f_code.co_filename.endswith(DEBUGGERS):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def runs_project_code(frame: FrameType | None, project: Path) -> bool:
+    """Return whether a frame is in a file of the project, or in a library that such a file calls."""
+    while frame is not None and not _is_machinery(file := frame.f_code.co_filename):
+        if is_in_project(file, project):
             return True
         frame = frame.f_back
     return False

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reactor_runtime import errors, logs, prints, streams
@@ -28,6 +28,7 @@ from reactor_runtime.engine.progress import Progress, watch_output
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.engine.reload.modules import ProjectModules
 from reactor_runtime.engine.reload.reloader import ReloadSettings, describe
+from reactor_runtime.engine.reload.save_watch import SaveWatch
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
@@ -63,7 +64,8 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
         except errors.LoadError as error:
             return _report(channel, error)
         keep = (lambda _: None) if recorder is None else recorder.keep
-        reader.attach(asyncio.get_running_loop(), host, keep=keep)
+        loop = asyncio.get_running_loop()
+        reader.attach(loop, host, keep=keep, on_save=_start_save_watch(load, channel, host, loop))
         channel.send(ipc.Ready(time.monotonic() - began))
         await host.serve()
         if recorder is not None:
@@ -72,6 +74,24 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
         return 0
 
     return asyncio.run(serve())
+
+
+def _start_save_watch(
+    load: ipc.Load, channel: Channel, host: Host, loop: asyncio.AbstractEventLoop
+) -> Callable[[], object]:
+    """Return the function to call at each save; do nothing without hot reload."""
+    reloader = host.reloader
+    if reloader is None:
+        return lambda: None
+    watch = SaveWatch(
+        loop.call_soon_threadsafe,
+        channel.send,
+        project=Path(load.project),
+        is_busy=lambda: reloader.pending or reloader.on_trial,
+        is_loading=lambda: host.loads_again,
+    )
+    watch.start()
+    return watch.on_save
 
 
 def _report(channel: Channel, error: errors.ReactorError) -> int:

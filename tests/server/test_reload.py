@@ -188,6 +188,34 @@ async def test_an_exception_keeps_frame_and_session_until_the_next_save(
         await shown(client, 90)
 
 
+@pytest.mark.parametrize("code", ["while True: pass", "time.sleep(3600)"], ids=["loop", "wait"])
+async def test_code_that_does_not_return_is_named_and_ended_by_the_next_save(
+    server: RunningServer, project: Project, code: str
+) -> None:
+    async with watching(server, project) as client:
+        await client.send("set_plus", {"plus": 50})
+        await shown(client, 60)
+        project.model(("self.failing = False", code))
+        failed = await status(client, "failed")
+        assert failed["error"]["message"].endswith("has not returned")
+        assert failed["error"]["hint"] == "save again to restart"
+        assert failed["error"]["text"].strip() == code
+        project.model(("self.failing = False", "self.failing = bool(0)"))
+        await status(client, "applied")
+        await shown(client, 60)
+
+
+async def test_a_load_that_does_not_return_is_ended_by_the_next_save(server: RunningServer, project: Project) -> None:
+    async with watching(server, project) as client:
+        await client.send("set_plus", {"plus": 50})
+        await shown(client, 60)
+        project.model(("self.loaded = config", "time.sleep(3600); self.loaded = config"))
+        await status(client, "loading")
+        project.model(("self.loaded = config", "time.sleep(0); self.loaded = config"))
+        await status(client, "applied")
+        await shown(client, 60)
+
+
 async def test_an_inference_that_does_not_yield_is_shown_with_its_line(server: RunningServer, project: Project) -> None:
     async with watching(server, project) as client:
         project.model(("yield gray(", "return gray("))
