@@ -47,6 +47,9 @@ from reactor_runtime.recording.entries import ReloadKind
 
 logger = logging.getLogger(__name__)
 
+# The longest that the frames of a session are shown after its model has ended it.
+LONGEST_END_S = 2.0
+
 
 class Host:
     """Serve one session after the other with a model; belongs to the thread and loop of `serve`.
@@ -88,7 +91,7 @@ class Host:
         self._clock = clock
         self._sink = sink = SwitchableSink(LoggedSink(sink, self._log.on_message) if logs else sink)
         self._failed = failed
-        self.first_step = FirstStep(served, self._warn, seconds, clock.now)
+        self.first_step = FirstStep(served, self.warn, seconds, clock.now)
         self.inputs = Inputs(
             served.model,
             served.contract,
@@ -97,7 +100,7 @@ class Host:
             on_bad=self._bad_media,
             on_counts=sink.send,
             on_read=self._log.on_read,
-            warn=self._warn,
+            warn=self.warn,
             make_buffer=make_buffer,
         )
         self._emitter = Emitter(
@@ -126,9 +129,7 @@ class Host:
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
         self._stopped: set[str] = set()
         self._current: tuple[ModelSession, Dispatcher] | None = None
-        if isinstance(served.model, AsyncModel):
-            # Set from outside, because an author's __init__ may not call ours.
-            served.model._runtime = self.runtime
+        self._give_calls(served.model)
 
     def serve_version(self, version: Version, state: InputState | None) -> InputState | None:
         """Serve another version of the model from now on; return the state that it replaced, for a way back."""
@@ -141,8 +142,34 @@ class Host:
 
     def _give_runtime(self, model: Model, contract: Contract) -> None:
         self.inputs.attach(model, contract)
+        self._give_calls(model)
+
+    def _give_calls(self, model: Model) -> None:
+        # Set from outside, because an author's __init__ may not call ours.
+        model._on_end = self.end_session
         if isinstance(model, AsyncModel):
             model._runtime = self.runtime
+
+    def end_session(self, reason: str) -> None:
+        """End the session for the model when the frames so far have been shown; any thread."""
+        current = self._current
+        if current is None or self._loop is None or not self._serves:
+            return
+        session = current[0]
+
+        def stop() -> None:
+            if self._current is not None and self._current[0] is session:
+                self._driver.stop_session(session)
+
+        def end() -> None:
+            session.end_reason = session.end_reason or errors.shortened(str(reason), errors.MOST_MESSAGE)
+            # No step begins meanwhile.
+            session.hold(True)
+            now, pace = self._clock.now(), self._emitter.pace
+            over_at = max(pace.over_at(alone=False), pace.over_at(alone=True))
+            self._clock.call_at(min(max(now, over_at), now + LONGEST_END_S), stop)
+
+        self._loop.call_soon_threadsafe(end)
 
     def load_again(self, contract: Contract, config: dict[str, Any]) -> Model:
         """Make and load another instance; the one that is served continues if that fails."""
@@ -252,9 +279,12 @@ class Host:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._notify_input)
 
-    def _warn(self, warning: errors.ReactorError) -> None:
+    def warn(self, warning: errors.ReactorError) -> None:
+        """Report something that is probably not meant; the page shows it in a session."""
         if self._current is not None:
             self._sink.send(ipc.ModelWarning(self._current[0].id, errors.to_json(warning)))
+        elif self._serves:
+            logger.warning("%s", warning)
 
     def _notify_input(self) -> None:
         if self._current is not None:
@@ -303,7 +333,7 @@ class Host:
         self._stopped.discard(session.id)
         for leak in () if self._leaks is None else self._leaks.compare():
             self._sink.send(ipc.ModelWarning(session.id, errors.to_json(leak.warning), leak=leak.kind))
-        self._sink.send(ipc.Ended(session.id, None if failure is None else errors.to_json(failure)))
+        self._sink.send(ipc.Ended(session.id, None if failure is None else errors.to_json(failure), session.end_reason))
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""

@@ -63,6 +63,8 @@ class ModelSession:
         self.on_idle = on_idle
         self.log = log
         self.steps = 0
+        # The reason that the model gave when it ended the session.
+        self.end_reason = ""
         self._wall_offset_s = started_at_unix - self.started_at
         self._running: asyncio.Task[Any] | None = None
 

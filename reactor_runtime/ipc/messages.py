@@ -204,10 +204,14 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """engine → server: the model has finished the session; `error` is why it failed, None if it did not."""
+    """engine → server: the model has finished the session; `error` is why it failed, None if it did not.
+
+    `reason` is what the model gave when it ended the session itself.
+    """
 
     session: str
     error: dict[str, Any] | None
+    reason: str = ""
 
 
 # The kinds of resources that the engine watches.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.host import LONGEST_END_S, Host
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.interface import ReactorPipeline
 from reactor_runtime.ipc.messages import Ended, Shutdown, StartSession, StopSession
@@ -57,5 +57,24 @@ async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
     host.receive_message(StopSession("s-2"))
     await settle()
     assert sink.of(Ended)[-1] == Ended("s-2", None)
+    host.receive_message(Shutdown())
+    await serving
+
+
+async def test_the_reason_that_the_model_gives_is_sent_with_the_end(tmp_path: Path) -> None:
+    clock, model = FakeClock(), Raising()
+    model.kind = None
+    sink = CollectingSink(clock)
+    host = Host(ServedModel(Version(model, Contract.of(Raising), {})), clock=clock, sink=sink, project=tmp_path)
+    serving = asyncio.create_task(host.serve())
+    for name, reason in (("s-1", "match over"), ("s-2", "")):
+        host.receive_message(StartSession(name, "c-1", 0.0))
+        await settle()
+        model.end(reason)
+        model.end("later")
+        await settle()
+        await clock.advance(LONGEST_END_S)
+        await settle()
+    assert sink.of(Ended) == [Ended("s-1", None, "match over"), Ended("s-2", None, "later")]
     host.receive_message(Shutdown())
     await serving

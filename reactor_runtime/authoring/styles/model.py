@@ -30,6 +30,8 @@ class Model:
     warmup: int = 0
     # The engine sets it while the model loads.
     _on_progress: Callable[[float | None, str], None] | None = None
+    # The engine sets it when the model is made.
+    _on_end: Callable[[str], None] | None = None
     _needs_state = False
     # For `hints`, which does not import these classes.
     _hints_for_missing: ClassVar[Mapping[str, str]] = {
@@ -60,6 +62,14 @@ class Model:
             raise ValueError(f"progress must be from 0 to 1, not {fraction!r}")
         if self._on_progress is not None:
             self._on_progress(None if fraction is None else float(fraction), message)
+
+    def end(self, reason: str = "") -> None:
+        """End the session when the frames so far have been shown; the page shows the reason beside "Play again".
+
+        Any thread; has no effect without a session. A `VideoModel` also has to return from `start_session()`.
+        """
+        if self._on_end is not None:
+            self._on_end(reason)
 
 
 def outputs_of(model: type) -> tuple[type[Output], ...]:

@@ -277,7 +277,7 @@ class EngineSlot:
             if session.phase is SessionPhase.STOPPING:
                 self._end_session(session, session.end, END_MESSAGES[session.end])
             else:
-                self._end_session(session, "finished", "the model has finished this session")
+                self._end_session(session, "finished", ended.reason or "the model has finished this session")
             return
         self.failed_in_a_row += 1
         error = errors.from_json(ended.error)

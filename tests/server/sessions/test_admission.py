@@ -627,6 +627,14 @@ async def test_a_session_that_the_model_ends_has_finished_and_not_failed(service
     assert services.slot.failed_in_a_row == 0
 
 
+async def test_clients_get_the_reason_that_the_model_gave_for_the_end(services: AdmissionFixture) -> None:
+    controller = services.come()
+    services.begin()
+    services.say(ipc.Ended(services.session_in(1), None, "match over"))
+    (ended,) = [data for kind, data in await told(controller) if data.get("phase") == "ended"]
+    assert (ended["reason"], ended["message"]) == ("finished", "match over")
+
+
 @pytest.mark.parametrize("fault", ["crash", "raise"])
 async def test_a_controller_whose_session_fails_before_its_start_gets_the_reason(
     services: AdmissionFixture, fault: str
