@@ -142,6 +142,36 @@ def _describe_memory(kind: str, value: int, floor: _Floor) -> ReactorError:
     )
 
 
+def kept_model_warning(model: object) -> ReactorError:
+    """Return the warning about a former model that stays in memory; it names the thread that refers to it, if one does.
+
+    Call it on the loop's thread.
+    """
+    thread = next((each for each in threading.enumerate() if _refers_to(each, model)), None)
+    hint = "a cache, or a module that was not executed again, may hold it; `reactor run --reload=full` frees all"
+    what, where = f"the former {type(model).__name__} stays in memory after the reload", None
+    if thread is not None:
+        described, where, _ = _describe_thread(thread)
+        what = f"{what}: {described} refers to it"
+        hint = "start the thread in @connected and end it in @disconnected, or let it hold a weak reference"
+    return ReactorError(what, hint=hint, where=where)
+
+
+def _refers_to(thread: threading.Thread, model: object) -> bool:
+    if thread.name.startswith(_OURS) or thread is threading.current_thread():
+        return False
+    values = vars(thread)
+    target, arguments = values.get("_target"), (*values.get("_args", ()), *values.get("_kwargs", {}).values())
+    if getattr(target, "__self__", None) is model or any(each is model for each in arguments):
+        return True
+    frame = sys._current_frames().get(thread.ident or 0)
+    while frame is not None:
+        if any(each is model for each in frame.f_locals.values()):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _describe_thread(thread: Any) -> tuple[str, Location | None, str]:
     hint = "end it in @disconnected, or start it once in load()"
     if thread is None:

@@ -186,3 +186,35 @@ def test_the_old_instance_is_freed_at_the_first_step_of_the_new_one(project: Pro
             apply(studio)
             assert newest(studio) == (16 * number, 1)
             assert old() is None
+
+
+@pytest.mark.parametrize("use", ["target=self.work", "target=work, args=(self,)", "target=lambda: work(self)"])
+def test_a_thread_that_keeps_the_old_instance_is_named(project: Project, notes: Any, use: str) -> None:  # noqa: ARG001
+    thread = f"""
+            import threading
+            self.over = threading.Event()
+            threading.Thread({use}, name="worker", daemon=True).start()
+
+        def work(self):
+            self.over.wait()
+"""
+    work = """
+    def work(model):
+        model.over.wait()
+
+    class MyModel"""
+    changes = (("notes.loads + 1\n", "notes.loads + 1" + thread), ("\n    class MyModel", work))
+    project.write(text_of(project, "pipeline", *changes))
+    with Studio(project.model()) as studio:
+        studio.connect()
+        studio.run(0.5)
+        over = studio.model.over
+        project.write(text_of(project, "pipeline", *changes, LARGER))
+        try:
+            apply(studio)
+            studio.run(1.0)
+            warning = studio.warnings[-1]
+        finally:
+            over.set()
+            studio.model.over.set()
+        assert 'the former MyModel stays in memory after the reload: the thread "worker"' in warning

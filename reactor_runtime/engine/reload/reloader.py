@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 import logging
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.config import is_same
 from reactor_runtime.engine.author import config_of, session_failure
+from reactor_runtime.engine.leaks import kept_model_warning
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import Preparations
@@ -30,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 # New code that has neither made a step nor failed after this time is kept: it may wait for an input.
 TRIAL_S = 0.5
+# Report after this time that the old model is still in memory.
+FREED_S = 1.0
 # Report after this time that the old code has not ended.
 LATE_S = 5.0
 CONFIG_CHANGED = "the config has changed"
@@ -138,6 +143,8 @@ class ReloadingHost(Protocol):
 
     def on_code_stop(self, error: BaseException) -> None:
         """Note that no code makes frames until the next reload."""
+
+    def warn(self, warning: errors.ReactorError) -> None: ...
 
     def on_exception(self, error: BaseException) -> None:
         """Note an exception of the author's code that does not end the session."""
@@ -260,6 +267,9 @@ class Reloader:
             return
         if trial.timer is not None:
             trial.timer.cancel()
+        if trial.before.model is not self._served.model:
+            former = weakref.ref(trial.before.model)
+            self._clock.call_at(self._clock.now() + FREED_S, lambda: self._report_kept(former))
         described = describe(self._served.contract)
         if described != describe(trial.before.contract):
             self._host.send_message(described)
@@ -377,6 +387,15 @@ class Reloader:
             undo()
         if self._served.version is not trial.before:
             self._host.serve_version(trial.before, trial.state)
+
+    def _report_kept(self, former: weakref.ref[Model]) -> None:
+        """Report a former model that stays in memory."""
+        if former() is None:
+            return
+        # An exception of its code may refer to it in a cycle.
+        gc.collect()
+        if (model := former()) is not None:
+            self._host.warn(kept_model_warning(model))
 
     def _report_failure(self, error: errors.ReactorError) -> None:
         if self._trial is not None:
