@@ -192,9 +192,18 @@ class ModelSession:
 
 
 async def without_exit(work: Coroutine[Any, Any, T]) -> T:
-    """Await the author's code; its `sys.exit()` or KeyboardInterrupt becomes RuntimeError and does not end the loop."""
+    """Await the author's code in the running task; exceptions that would end the loop or the task become RuntimeError.
+
+    These are its `sys.exit()`, KeyboardInterrupt, and a GeneratorExit that it raises itself.
+    """
+    task = asyncio.current_task()
     try:
         return await work
+    except GeneratorExit as error:
+        # The task itself may be closed, by the end of the loop.
+        if not _runs(task):
+            raise
+        raise RuntimeError("the model raised GeneratorExit") from error
     except SystemExit as error:
         raise RuntimeError(f"the model called sys.exit({error.code!r})") from error
     except KeyboardInterrupt as error:
@@ -204,6 +213,13 @@ async def without_exit(work: Coroutine[Any, Any, T]) -> T:
 def runs_in_handler() -> bool:
     """Return whether the running code is the handler of an event, or a task that it has started."""
     return bool(_handled.get()[1])
+
+
+def _runs(task: asyncio.Task[Any] | None) -> bool:
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:
+        return False
 
 
 def must_pass(error: BaseException) -> bool:

@@ -42,6 +42,8 @@ class SyncSteps:
             return next(self._generator)
         except StopIteration:
             raise StopAsyncIteration from None
+        except StopAsyncIteration as error:
+            raise RuntimeError("the model raised StopAsyncIteration") from error
 
     async def throw(self, error: Exception) -> object:
         try:
@@ -49,6 +51,8 @@ class SyncSteps:
             return self._generator.throw(error.with_traceback(None))
         except StopIteration:
             raise StopAsyncIteration from None
+        except StopAsyncIteration as error:
+            raise RuntimeError("the model raised StopAsyncIteration") from error
 
     async def close(self) -> None:
         self._generator.close()
