@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import simplejpeg
 
 from reactor_runtime.client import connect
 from reactor_runtime.recording.file import read_recording
@@ -595,3 +597,28 @@ async def test_a_model_that_can_not_be_loaded_is_started_after_the_next_save(tmp
 async def joined(server: RunningServer) -> AsyncIterator[WireClient]:
     async with connected(server.url, role="viewer") as viewer:
         yield viewer
+
+
+@pytest.mark.parametrize("template", ["sound", "torch"])
+async def test_a_template_shows_a_changed_width_to_a_connected_client(template: str, tmp_path: Path) -> None:
+    if template == "torch":
+        pytest.importorskip("torch")
+    assert reactor("init", "made", "-t", template, cwd=tmp_path).code == 0
+    folder = tmp_path / "made"
+    config = (folder / "config.yml").read_text()
+    width = re.search(r"^width: (\d+)$", config, re.MULTILINE)
+    assert width is not None
+    with serving(folder, "--reload") as server:
+        async with controlling(server.url) as client:
+            assert await width_of(client) == int(width[1])
+            (folder / "config.yml").write_text(config.replace(width[0], "width: 320"))
+            await status(client, "applied")
+            while await width_of(client) != 320:
+                pass
+
+
+async def width_of(client: WireClient) -> int:
+    """Return the width of the next frame that is no sound."""
+    while not (data := (await client.frame()).data).startswith(b"\xff\xd8"):
+        pass
+    return int(simplejpeg.decode_jpeg(data).shape[1])
