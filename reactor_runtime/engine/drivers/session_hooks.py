@@ -52,7 +52,8 @@ class SessionHooks:
             await call_author(version.model, hook, self._session)
         self._state.send_changes()
         self._finished = True
-        if self.is_current:
+        # Another instance may be served since.
+        if version.model is self._served.model:
             self._connected.set()
 
     async def close(self) -> None:
