@@ -26,6 +26,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from reactor_runtime.server.routes.pages import qr_svg
 from reactor_runtime.wire.media_header import detach
 from reactor_runtime.wire.reload import ReloadMessage
 from reactor_runtime.wire.welcome import WelcomeMessage
@@ -240,6 +241,9 @@ class FakeServer:
                 return Response(status_code=404)
             return Response(content, media_type=mimetypes.guess_type(name)[0])
 
+        async def qr(request: Request) -> Response:
+            return Response(qr_svg(request.query_params["text"]), media_type="image/svg+xml")
+
         async def health(_: Request) -> Response:
             return JSONResponse({"status": "ready"})
 
@@ -247,6 +251,7 @@ class FakeServer:
             routes=[
                 Route("/", index),
                 Route("/favicon.ico", icon),
+                Route("/qr.svg", qr),
                 Route("/health", health),
                 WebSocketRoute("/ws", self._socket),
                 Route("/static/{name:path}", static),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from .fake_server import FakeServer
@@ -180,17 +178,6 @@ def test_a_link_that_can_t_be_used_says_why(page: Page, server: FakeServer) -> N
     expect(page.get_by_text("The link sets a field that this model does not have: colour")).to_be_visible()
     open_connected(page, server.url + "?set=brighter")
     expect(page.locator("#log")).to_contain_text("The link's values can't be read")
-
-
-@pytest.mark.parametrize(
-    ("length", "digest"),
-    [(42, "dd7266abde626695"), (106, "b6db6123e0fff600"), (152, "754fb1b4d7bbe1db"), (213, "4522638fcf789c24")],
-)
-def test_a_code_has_the_modules_that_another_encoder_draws(still: Page, length: int, digest: str) -> None:
-    """The digests are of the codes of segno 1.6.6: `make_qr(text, error="m", mask=0, boost_error=False)`."""
-    rows = still.evaluate("async (text) => (await import('/static/toolbar/qr.js')).modulesOf(text)", "h" * length)
-    drawn = "\n".join("".join(str(int(dark)) for dark in row) for row in rows)
-    assert hashlib.sha256(drawn.encode()).hexdigest().startswith(digest)
 
 
 def test_on_this_computer_only_the_links_come_with_what_to_do(page: Page, server: FakeServer) -> None:

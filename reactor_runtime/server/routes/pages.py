@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import mimetypes
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+import segno
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -22,7 +24,7 @@ from reactor_runtime.server.net.application import on_thread
 from reactor_runtime.server.routes.documents import Document, Documents
 from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.streams import video_tracks
-from reactor_runtime.server.security.middleware import NO_CACHE, adding_headers
+from reactor_runtime.server.security.middleware import NO_CACHE, NO_STORE, adding_headers
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 
@@ -34,6 +36,8 @@ DOCS_PAGE = Path(__file__).parents[1] / "docs_page"
 TOKEN_SCRIPT = '  <script type="module" src="static/token.js"></script>\n'
 # Relative, so that it is right below --root-path too.
 CLIENT = 'export * from "./static/client/reactor.js";\n'
+# A code of this text takes 4 ms of the event loop.
+LONGEST_QR_BYTES = 200
 
 
 def page_routes(admission: Admission[S]) -> list[BaseRoute]:
@@ -65,7 +69,30 @@ def page_routes(admission: Admission[S]) -> list[BaseRoute]:
         return pages.response(request, contract, (url, shown), text)
 
     files = file_routes(document.images)
-    return files if options.manifest.page is not None else [Route("/", page), *files]
+    return files if options.manifest.page is not None else [Route("/", page), qr_route(), *files]
+
+
+def qr_route() -> Route:
+    """Return the route of `/qr.svg?text=…`, the QR code of a text of at most 200 bytes."""
+    codes = Documents("image/svg+xml")
+
+    async def code(request: Request) -> Response:
+        text = request.query_params.get("text", "")
+        if not 0 < len(text.encode()) <= LONGEST_QR_BYTES:
+            message = f"text must have 1 to {LONGEST_QR_BYTES} bytes\n"
+            return PlainTextResponse(message, status_code=400, headers=NO_STORE)
+        return codes.response(request, None, text, lambda: qr_svg(text))
+
+    return Route("/qr.svg", code)
+
+
+def qr_svg(text: str) -> str:
+    """Return a QR code as SVG, with a margin of four modules."""
+    svg = io.BytesIO()
+    # To choose among all masks takes four times as long.
+    code = segno.make_qr(text, error="m", mask=0, boost_error=False)
+    code.save(svg, kind="svg", border=4, light="#fff", xmldecl=False)
+    return svg.getvalue().decode()
 
 
 def file_routes(images: Mapping[str, Path]) -> list[BaseRoute]:

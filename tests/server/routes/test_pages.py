@@ -2,12 +2,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
 
-from reactor_runtime.server.routes.pages import file_routes, own_page_route
+from reactor_runtime.server.routes.pages import LONGEST_QR_BYTES, file_routes, own_page_route, qr_route
 
 
 @pytest.fixture
@@ -77,3 +79,33 @@ async def test_an_image_that_a_link_has_replaced_is_not_served(http: httpx.Async
 async def test_hidden_files_are_not_served(http: httpx.AsyncClient, path: str) -> None:
     answer = await http.get(httpx.URL(f"http://localhost{path}", raw_path=path.encode()))
     assert answer.status_code == 404
+
+
+@pytest.fixture
+async def codes() -> AsyncIterator[httpx.AsyncClient]:
+    """Serve QR codes."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "state": {"guarded": False}}, receive, send)
+
+    app = Starlette(routes=[qr_route()])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(serve), base_url="http://localhost") as client:
+        yield client
+
+
+async def test_a_qr_code_is_an_image_of_its_text(codes: httpx.AsyncClient) -> None:
+    answer = await codes.get("/qr.svg", params={"text": "https://a.example/?role=viewer"})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "image/svg+xml")
+    # Version 3 has 29 modules, and the margin 4 on each side.
+    assert ElementTree.fromstring(answer.text).attrib["width"] == str(29 + 8)
+    assert (await codes.get("/qr.svg", params={"text": "https://b.example/?role=viewer"})).text != answer.text
+
+
+@pytest.mark.parametrize("text", ["", "h" * (LONGEST_QR_BYTES + 1), "é" * (LONGEST_QR_BYTES // 2 + 1)])
+async def test_an_empty_or_long_text_has_no_qr_code(codes: httpx.AsyncClient, text: str) -> None:
+    assert (await codes.get("/qr.svg", params={"text": text})).status_code == 400
+    assert (await codes.get("/qr.svg")).status_code == 400
+
+
+async def test_the_longest_text_has_a_qr_code(codes: httpx.AsyncClient) -> None:
+    assert (await codes.get("/qr.svg", params={"text": "h" * LONGEST_QR_BYTES})).status_code == 200

@@ -2,7 +2,6 @@
 
 import { copyText } from "../browser.js";
 import { el, newId, setText } from "../dom.js";
-import { imageOf } from "./qr.js";
 
 /** Return {root, opener}: the popover, and `makeOpener(title)` as the button that opens it. */
 export function makeLinks(controls, makeOpener, host = location.hostname) {
@@ -13,8 +12,10 @@ export function makeLinks(controls, makeOpener, host = location.hostname) {
     ["Link to watch", toWatch],
     ["For another page", () => frameOf(addressWith(location.href, {}, { embed: "", role: "viewer" }))],
   ];
-  const code = el("img", { class: "qr", alt: "The link to watch as a QR code" });
   const alone = isLoopback(host);
+  // An address that is too long has no code.
+  const onerror = () => (code.hidden = true);
+  const code = el("img", { class: "qr", alt: "The link to watch as a QR code", hidden: alone, onerror });
   const rows = fields.map(([label, text]) => row(label, text));
   const note = "The links do not contain your token. Pages of other origins need --allow-origin to show the page.";
   const root = el(
@@ -28,9 +29,7 @@ export function makeLinks(controls, makeOpener, host = location.hostname) {
   root.addEventListener("beforetoggle", ({ newState }) => {
     if (newState !== "open") return;
     for (const each of rows) each.fill();
-    const image = alone ? null : imageOf(toWatch());
-    code.hidden = !image;
-    if (image) code.src = image;
+    if (!alone) code.src = `qr.svg?${new URLSearchParams({ text: toWatch() })}`;
   });
   const opener = makeOpener("Share");
   opener.setAttribute("popovertarget", root.id);
