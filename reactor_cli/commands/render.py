@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands.replay import ConfigFromOption, choose_config, open_recording, replay_in_project
 from reactor_cli.common_options import (
     Directory,
     Overrides,
@@ -41,7 +41,10 @@ Examples:
   reactor render my-model --seconds 1m --out long.mp4
   reactor render --out frames/                PNG files with the exact pixels
   reactor render --script inputs.yaml --set width=1280 --out clip.gif
-  reactor render --recording session.mcap     a session of `reactor run --record`
+
+\b
+A session of `reactor run --record` is rendered by
+  reactor replay FILE --out clip.mp4
 
 \b
 A script is a list of events, and of files for the input tracks:
@@ -52,7 +55,7 @@ A script is a list of events, and of files for the input tracks:
 
 \b
 Exit codes: 0 done; 1 the model failed; 2 an error in the command, the
-manifest, the config, the class, the script or the recording; 4 load() failed;
+manifest, the config, the class or the script; 4 load() failed;
 130 interrupted, with a file that ends there.
 """
 
@@ -75,9 +78,8 @@ def render(
     ] = None,
     recording: Annotated[
         Path | None,
-        typer.Option("--recording", metavar="FILE", help="Replay a recorded session, with its inputs and its length."),
+        typer.Option("--recording", metavar="FILE", hidden=True),
     ] = None,
-    config_from: ConfigFromOption = None,
     fps: Annotated[
         float | None,
         typer.Option("--fps", metavar="N", help="The rate of the model; by default the declared one, else 30."),
@@ -97,18 +99,10 @@ def render(
     if fps is not None and not 0 < fps <= MOST_FPS:
         raise UsageError(f"--fps is {fps:g}, not a rate above 0 and up to {MOST_FPS}")
     if recording is not None:
-        for name, value in (("--script", script), ("--seconds", seconds), ("--fps", fps)):
-            if value is not None:
-                raise UsageError(
-                    f"{name} and --recording exclude each other: a recording has its own inputs and steps",
-                    hint=f"leave out {name}; --set changes values of the config",
-                )
-        replayed = open_recording(recording)
-        checked = manifest.load(project_directory(directory, path))
-        replay_in_project(replayed, checked, choose_config(replayed, checked, overrides or [], config_from), out=out)
-        return 0
-    if config_from is not None:
-        raise UsageError("--config-from needs --recording")
+        raise UsageError(
+            "reactor render has no --recording: `reactor replay` renders a recorded session",
+            hint=f"reactor replay {shlex.quote(str(recording))} --out {shlex.quote(str(out))}",
+        )
     checked = manifest.load(project_directory(directory, path))
     config = project_config(checked, overrides)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -55,15 +55,6 @@ class ConfigFrom(StrEnum):
     PROJECT = "project"
 
 
-ConfigFromOption: TypeAlias = Annotated[
-    ConfigFrom | None,
-    typer.Option(
-        "--config-from",
-        help="Load the model with the config of the recording, if you trust the file, or of the project; by default "
-        "the command asks on a terminal if they differ.",
-    ),
-]
-
 EPILOG = """
 \b
 Examples:
@@ -87,7 +78,14 @@ def replay(
     directory: Directory = None,
     path: PathOption = None,
     overrides: Overrides = None,
-    config_from: ConfigFromOption = None,
+    config_from: Annotated[
+        ConfigFrom | None,
+        typer.Option(
+            "--config-from",
+            help="Load the model with the config of the recording, if you trust the file, or of the project; by "
+            "default a terminal asks where they differ.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE|DIR", help="Write the output: .mp4, .mkv, .gif, .webp, or a folder."),

@@ -115,13 +115,10 @@ def test_what_can_not_be_replayed_is_a_usage_error(original: Path, arguments: li
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "command", [["replay"], ["render", "--out", "clip.mkv", "--recording"]], ids=["replay", "render"]
-)
-def test_a_recording_that_was_cut_off_is_replayed_with_a_warning(project: Path, command: list[str]) -> None:
+def test_a_recording_that_was_cut_off_is_replayed_with_a_warning(project: Path) -> None:
     content = (project / "hashes.mcap").read_bytes()
     (project / "cut.mcap").write_bytes(content[: content.index(b'{"step":5,')])
-    outcome = reactor(*command, "cut.mcap", cwd=project)
+    outcome = replayed(project, "cut.mcap")
     assert outcome.code == 0, outcome.err
     assert outcome.err.startswith("warning: cut.mcap lacks the end of its session")
     assert "only its first 4 steps are replayed" in outcome.err
@@ -167,32 +164,28 @@ def test_a_terminal_shows_that_the_model_loads_and_how_much_is_replayed(project:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("command", [["replay", "hashes.mcap"], ["render", "--recording", "hashes.mcap"]])
-def test_a_key_that_the_recorded_config_lacks_is_named(project: Path, command: list[str]) -> None:
-    outcome = reactor(*command, "--set", "widht=32", "--set", "other=1", cwd=project)
+def test_a_key_that_the_recorded_config_lacks_is_named(project: Path) -> None:
+    outcome = replayed(project, "hashes.mcap", "--set", "widht=32", "--set", "other=1")
     assert outcome.code == 0, outcome.err
     assert "warning: --set widht=32: the config has no widht; did you mean width?\n" in outcome.err
     assert "other" not in outcome.err
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("command", [["replay", "hashes.mcap"], ["render", "--recording", "hashes.mcap"]])
-def test_another_config_than_the_projects_is_shown_and_used_only_when_asked_for(
-    project: Path, command: list[str]
-) -> None:
+def test_another_config_than_the_projects_is_shown_and_used_only_when_asked_for(project: Path) -> None:
     (project / "config.yml").write_text("width: 32\n")
-    outcome = reactor(*command, cwd=project)
+    outcome = replayed(project, "hashes.mcap")
     assert outcome.code == 2
     assert outcome.err.splitlines()[:2] == [
         "error: hashes.mcap was recorded with another config: width was 64, is 32; height was 48, is missing",
         "hint: --config-from recording loads the model with it, if you trust the file; --config-from project with "
         "yours",
     ]
-    given = reactor(*command, "--config-from", "recording", cwd=project)
+    given = replayed(project, "hashes.mcap", "--config-from", "recording")
     assert "\nequal: " in given.out, given.err
-    own = reactor(*command, "--config-from", "project", "--set", "height=48", cwd=project)
+    own = replayed(project, "hashes.mcap", "--config-from", "project", "--set", "height=48")
     assert "frame 0 of main_video is 48x32x3, not 48x64x3" in own.out, own.err
-    assert reactor(*command, "--set", "width=64", "--set", "height=48", cwd=project).code == 0
+    assert replayed(project, "hashes.mcap", "--set", "width=64", "--set", "height=48").code == 0
 
 
 @pytest.mark.process
@@ -207,11 +200,6 @@ def test_a_terminal_asks_whether_to_use_another_config(project: Path, answer: st
         assert screen.ended() == code
 
 
-def test_a_source_of_the_config_needs_a_recording(tmp_path: Path) -> None:
-    outcome = reactor("render", "--config-from", "project", cwd=tmp_path)
-    assert (outcome.code, outcome.err) == (2, "error: --config-from needs --recording\n")
-
-
 @pytest.mark.process
 def test_a_large_recording_is_named_while_it_is_read(project: Path) -> None:
     with (project / "large.mcap").open("wb") as file:
@@ -224,8 +212,8 @@ def test_a_large_recording_is_named_while_it_is_read(project: Path) -> None:
 @pytest.mark.process
 def test_a_recording_is_rendered_with_its_inputs_and_its_length(project: Path) -> None:
     change(project, "self.state.brightness", "self.state.brightness * 0.9")
-    outcome = reactor("render", "--recording", "hashes.mcap", "--out", "clip.mkv", "--set", "width=32", cwd=project)
-    assert outcome.code == 0, outcome.err
+    outcome = replayed(project, "hashes.mcap", "--out", "clip.mkv", "--set", "width=32")
+    assert outcome.code == 1, outcome.err
     (frames,) = re.findall(r"different: \d+ steps in [\d.]+ s, \d+ of (\d+) frames", outcome.out)
     shown = frames_of(project / "clip.mkv")
     assert (len(shown), shown[0].array.shape) == (int(frames), (48, 32, 3))
@@ -238,7 +226,7 @@ def test_an_interrupt_ends_the_clip_of_an_async_model_after_the_step(project: Pa
     change(project, "def inference", "async def inference")
     change(project, "            yield", "            time.sleep(0.2)\n            yield")
     change(project, "import numpy", "import time\nimport numpy")
-    command = [sys.executable, "-m", "reactor_cli", "render", "--recording", "hashes.mcap", "--out", "clip.mp4"]
+    command = [sys.executable, "-m", "reactor_cli", "replay", "hashes.mcap", "--out", "clip.mp4"]
     with subprocess.Popen(command, cwd=project, env=environment(), stderr=subprocess.PIPE, encoding="utf-8") as process:
         wait_for(project / "clip.mp4")
         process.send_signal(signal.SIGINT)
@@ -249,8 +237,12 @@ def test_an_interrupt_ends_the_clip_of_an_async_model_after_the_step(project: Pa
     assert 0 < len(frames_of(project / "clip.mp4")) < len(read_recording(project / "hashes.mcap").outputs) * 4
 
 
-@pytest.mark.parametrize("given", [("--script", "inputs.yaml"), ("--seconds", "10"), ("--fps", "30")], ids=" ".join)
-def test_a_recording_has_its_own_inputs_and_length(given: tuple[str, str], tmp_path: Path) -> None:
-    outcome = reactor("render", "--recording", "hashes.mcap", *given, cwd=tmp_path)
-    assert outcome.code == 2
-    assert outcome.err.startswith(f"error: {given[0]} and --recording exclude each other")
+def test_rendering_of_a_recording_names_the_command_that_does_it(tmp_path: Path) -> None:
+    outcome = reactor("render", "--recording", "my session.mcap", "--out", "clip.gif", cwd=tmp_path)
+    assert (outcome.code, outcome.err.splitlines()) == (
+        2,
+        [
+            "error: reactor render has no --recording: `reactor replay` renders a recorded session",
+            "hint: reactor replay 'my session.mcap' --out clip.gif",
+        ],
+    )

@@ -77,6 +77,8 @@ def _options() -> list[tuple[str, str]]:
         (name, option)
         for name, command in group.commands.items()
         for parameter in command.params
+        # A hidden option only names what replaces it.
+        if not (isinstance(parameter, typer.core.TyperOption) and parameter.hidden)
         for option in parameter.opts
         if option.startswith("-")
     ]
