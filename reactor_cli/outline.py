@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reactor_cli.console import printable
+from reactor_runtime.kinds import KINDS, kind_of
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -86,7 +87,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return f"[{', '.join(_kind(part) or 'anything' for part in schema['prefixItems'])}]"
     if schema.get("type") == "array" and "items" in schema:
         return f"array of {_kind(schema['items']) or 'anything'}{_limits(schema)}"
-    kind = schema.get("title") or schema.get("type", "")
+    known = KINDS.get(kind_of(schema) or "")
+    kind = known.noun if known else schema.get("title") or schema.get("type", "")
     return f"{kind}{_limits(schema)}"
 
 

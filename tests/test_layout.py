@@ -19,6 +19,7 @@ SHARED = frozenset(
         "hints",
         "config",
         "clock",
+        "kinds",
         "logs",
         "log_limits",
         "network",

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from reactor_runtime.kinds import KINDS, kind_of_type
 from reactor_runtime.schema.typed import (
     Records,
     Schema,
@@ -21,7 +22,6 @@ from reactor_runtime.schema.typed import (
     state_of,
 )
 
-_PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _RESERVED = {
     *keyword.kwlist, *dir(builtins), "Any", "AsyncIterator", "BlockingSession", "Iterator", "Literal", "Mapping",
     "Message", "NotRequired", "Reply", "Said", "Session", "TypedDict", "cast", "dataclass",
@@ -94,9 +94,10 @@ class _Types:
                 return self._array(schema, wanted)
             case "object":
                 return self._object(schema, wanted)
-            case str() as kind:
-                return _PLAIN[kind]
-        return "Any"
+            case "null":
+                return "None"
+        kind = kind_of_type(schema)
+        return KINDS[kind].python if kind else "Any"
 
     def taken(self, schema: Schema, wanted: str) -> str:
         """Return the type of a parameter: a list for an array of any length, a tuple for one of fixed length."""

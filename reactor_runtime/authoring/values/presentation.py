@@ -15,41 +15,22 @@ from typing import Any, Literal
 
 from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.typespec import TypeSpec
+from reactor_runtime.kinds import KINDS, kind_of
 
 KEYWORD = "x-reactor-ui"
 
-Kind = Literal["int", "float", "str", "choice", "pair", "file"]
 Widget = Literal[
     "slider", "number", "seed", "angle", "text", "multiline", "password", "color", "select", "radio", "xy", "range",
     "image", "file",
 ]  # fmt: skip
 
-_NUMBERS: tuple[Kind, ...] = ("int", "float")
-_WIDGETS: dict[str, tuple[Kind, ...]] = {
-    "slider": _NUMBERS,
-    "number": _NUMBERS,
-    "seed": ("int",),
-    "angle": _NUMBERS,
-    "text": ("str",),
-    "multiline": ("str",),
-    "password": ("str",),
-    "color": ("str",),
-    "select": ("choice",),
-    "radio": ("choice",),
-    "xy": ("pair",),
-    "range": ("pair",),
-    "image": ("file",),
-    "file": ("file",),
+_NUMBERS = ("int", "float")
+# The kinds of values that a widget is for.
+_WIDGETS = {
+    widget: tuple(name for name, kind in KINDS.items() if widget in kind.widgets)
+    for widget in dict.fromkeys(widget for kind in KINDS.values() for widget in kind.widgets)
 }
 _NEED_ENDS = ("slider", "xy", "range")
-_TYPES: dict[Kind, str] = {
-    "int": "int",
-    "float": "float",
-    "str": "str",
-    "choice": "choices, Literal and Enum",
-    "pair": "tuple[float, float]",
-    "file": "UploadedFile",
-}
 _COLOR = re.compile("#[0-9a-fA-F]{6}")
 
 
@@ -69,7 +50,7 @@ class Presentation:
     def to_json(self, spec: TypeSpec, default: object, where: str) -> dict[str, Any]:
         """Return the keywords for the value's JSON Schema; raise TypeError if one does not fit the type."""
         schema = _without_null(spec.json)
-        kind = _kind(schema)
+        kind = kind_of(schema)
         self._check_texts(kind, where)
         self._check_order_and_step(kind, where)
         if self.widget is not None:
@@ -97,7 +78,7 @@ class Presentation:
             complete = candidate
         return complete
 
-    def _check_texts(self, kind: Kind | None, where: str) -> None:
+    def _check_texts(self, kind: str | None, where: str) -> None:
         for name in ("label", "group", "placeholder"):
             text = getattr(self, name)
             if not isinstance(text, str) or (text and not text.isprintable()):
@@ -106,7 +87,7 @@ class Presentation:
             if getattr(self, name) and kind != "str":
                 raise TypeError(f"{where}: {name} applies to str without choices only")
 
-    def _check_order_and_step(self, kind: Kind | None, where: str) -> None:
+    def _check_order_and_step(self, kind: str | None, where: str) -> None:
         # NumPy's scalars are numbers, but no int or float.
         order: Any = self.order
         step: Any = self.step
@@ -127,12 +108,12 @@ class Presentation:
             near = get_close_matches(str(widget), _WIDGETS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_WIDGETS)}"
             raise TypeError(f"{where}: there is no widget {widget!r}; {hint}")
-        if _kind(schema) not in kinds:
-            raise TypeError(f"{where}: the widget {widget!r} is for {' and '.join(_TYPES[kind] for kind in kinds)}")
+        if kind_of(schema) not in kinds:
+            raise TypeError(f"{where}: the widget {widget!r} is for {' and '.join(KINDS[kind].type for kind in kinds)}")
         if widget in _NEED_ENDS and not all(map(_has_ends, schema.get("prefixItems", [schema]))):
             raise TypeError(f"{where}: the widget {widget!r} needs the ends of the range: give ge and le")
 
-    def _examples(self, spec: TypeSpec, kind: Kind | None, where: str) -> dict[str, Any]:
+    def _examples(self, spec: TypeSpec, kind: str | None, where: str) -> dict[str, Any]:
         if self.examples is None:
             return {}
         if isinstance(self.examples, str) or not self.examples:
@@ -146,19 +127,6 @@ class Presentation:
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     return options[0] if options else schema
-
-
-def _kind(schema: dict[str, Any]) -> Kind | None:
-    """Return the kind of a value; None for one that has no widget to choose."""
-    if "enum" in schema:
-        return "choice"
-    if schema.get("format") == "upload":
-        return "file"
-    parts = schema.get("prefixItems", ())
-    if len(parts) == 2 and all(_kind(part) in _NUMBERS for part in parts):
-        return "pair"
-    kinds: dict[str, Kind] = {"integer": "int", "number": "float", "string": "str"}
-    return kinds.get(schema.get("type", ""))
 
 
 def _has_ends(schema: dict[str, Any]) -> bool:

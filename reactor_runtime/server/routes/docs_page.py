@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from reactor_runtime.kinds import KINDS, kind_of
 from reactor_runtime.server.routes.documents import Documents
 from reactor_runtime.server.routes.pages import DOCS_PAGE
 from reactor_runtime.server.security.middleware import NO_STORE
@@ -121,11 +122,13 @@ def example(schema: Mapping[str, Any]) -> Any:
             return schema[key][0] if key in ("enum", "examples") else schema[key]
     for option in schema.get("anyOf", ()):
         return example(option)
-    simplest = {"number": 0.5, "integer": 1, "boolean": True, "string": "text", "array": [], "null": None}
     if schema.get("type") == "object":
         properties = schema.get("properties", {})
         return {key: example(each) for key, each in properties.items() if key in schema.get("required", ())}
-    return simplest.get(str(schema.get("type")))
+    if schema.get("type") == "array":
+        return []
+    kind = kind_of(schema)
+    return KINDS[kind].example if kind else None
 
 
 def _table(schema: Mapping[str, Any]) -> str:
@@ -146,9 +149,10 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return " or ".join(map(_kind, schema["anyOf"]))
     if "enum" in schema or "const" in schema:
         return " | ".join(map(_json, schema.get("enum") or [schema["const"]]))
-    if schema.get("format") == "upload":
-        return "file, as its upload"
-    kind = str(schema.get("type", "any"))
+    known = KINDS.get(kind_of(schema) or "")
+    kind = known.noun if known else str(schema.get("type", "any"))
+    if known and known.form:
+        kind += f", as {known.form}"
     if "items" in schema:
         kind += f" of {_kind(schema['items'])}"
     limits = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<", "multipleOf": "×"}
