@@ -29,6 +29,7 @@ class Kind:
     example: object = None
 
 
+MOMENT, DATE, TIME = "2026-11-24T18:30:00+00:00", "2026-11-24", "18:30:00"
 KINDS = {
     "int": Kind("int", "integer", "", ("slider", "number", "seed", "angle"), "int", "number", 1),
     "float": Kind("float", "number", "", ("slider", "number", "angle"), "float", "number", 0.5),
@@ -37,8 +38,12 @@ KINDS = {
     "choice": Kind("choices, Literal and Enum", "choice", "", ("select", "radio")),
     "pair": Kind("tuple[float, float]", "array", "", ("xy", "range")),
     "file": Kind("UploadedFile", "file", "its upload", ("image", "file")),
+    "datetime": Kind("datetime", "date and time", MOMENT, (), "str", "string", MOMENT),
+    "date": Kind("date", "date", DATE, (), "str", "string", DATE),
+    "time": Kind("time", "time of day", TIME, (), "str", "string", TIME),
 }
-_BY_FORMAT = {"upload": "file"}
+# A `date-time` has an offset from UTC; a `time-local`, from the registry of OpenAPI, has none, unlike a `time`.
+_BY_FORMAT = {"upload": "file", "date-time": "datetime", "date": "date", "time-local": "time"}
 _BY_TYPE = {"integer": "int", "number": "float", "string": "str", "boolean": "bool"}
 
 
@@ -55,3 +60,9 @@ def kind_of(schema: Mapping[str, Any]) -> str | None:
 def kind_of_type(schema: Mapping[str, Any]) -> str | None:
     """Return the kind that follows from the type alone, also of a value with choices."""
     return _BY_FORMAT.get(schema.get("format", "")) or _BY_TYPE.get(schema.get("type", ""))
+
+
+def without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of the value that an optional one has if it is not null."""
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+    return options[0] if options else schema

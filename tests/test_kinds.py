@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
 from html import unescape
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,7 +18,7 @@ from reactor_runtime import InputField, InputState, ReactorPipeline, UploadedFil
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.values.presentation import Widget
 from reactor_runtime.errors import InvalidEvent
-from reactor_runtime.kinds import KINDS, kind_of
+from reactor_runtime.kinds import KINDS, kind_of, without_null
 from reactor_runtime.schema import typed_python, typed_typescript
 from reactor_runtime.server.routes.docs_page import example, render
 from tests.clients.node import node
@@ -46,6 +47,9 @@ SAMPLES = {
         tuple[float, float], InputField(default=(0.0, 1.0), ge=0, le=1), "pair", "list[float]", "[number, number]"
     ),
     "file": Sample(UploadedFile | None, None, "file", "dict[str, str] | None", "Upload | null"),
+    "datetime": Sample(datetime, datetime(2026, 11, 24, tzinfo=UTC), "datetime", "str", "string"),
+    "date": Sample(date, date(2026, 11, 24), "date", "str", "string"),
+    "time": Sample(time, time(18, 30), "time", "str", "string"),
 }
 by_kind = pytest.mark.parametrize("name", KINDS)
 
@@ -72,11 +76,6 @@ def schema_of(name: str) -> dict[str, Any]:
     return schema
 
 
-def without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    inner: dict[str, Any] = schema.get("anyOf", [schema])[0]
-    return inner
-
-
 def test_each_kind_has_a_sample() -> None:
     assert list(SAMPLES) == list(KINDS)
 
@@ -94,6 +93,7 @@ def test_a_schema_says_its_kind(name: str) -> None:
 def test_a_typed_python_client_has_the_type(name: str) -> None:
     written = typed_python.module("model", contract_of(name))
     assert f"    x: {SAMPLES[name].python}\n" in written
+    assert (f"    # {KINDS[name].noun}, as {KINDS[name].form}\n" in written) == (name in ("datetime", "date", "time"))
 
 
 @by_kind
@@ -112,7 +112,7 @@ def test_the_docs_page_describes_the_type(name: str) -> None:
 
 @by_kind
 def test_the_example_of_the_docs_page_is_valid(name: str) -> None:
-    schema = without_null(schema_of(name))
+    schema = dict(without_null(schema_of(name)))
     # A pair has no example but its default.
     if name != "pair":
         schema.pop("default", None)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from reactor_runtime.kinds import KINDS, kind_of, without_null
+
 Schema = Mapping[str, Any]
 
 
@@ -70,13 +72,20 @@ def is_upload(schema: Schema) -> bool:
 
 
 def about(name: str, schema: Schema, *, beside: str = "") -> str:
-    """Return the label of a value, if it differs from the name, and its description, if `beside` is another text."""
+    """Return what a type does not say of a value, as one line.
+
+    That is the label, if it differs from the name, the description, if `beside` is another text, and the form of text.
+    """
     label = str(schema.get("x-reactor-ui", {}).get("label", ""))
     description = str(schema.get("description", ""))
     texts = [
         "" if label.casefold().replace(" ", "_") == name.casefold() else label,
         "" if description == beside else " ".join(description.split()),
     ]
+    inner = without_null(schema)
+    kind = kind_of(inner)
+    if kind and inner.get("type") == "string" and KINDS[kind].form:
+        texts.append(f"{KINDS[kind].noun}, as {KINDS[kind].form}")
     return ": ".join(text for text in texts if text)
 
 

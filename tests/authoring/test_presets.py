@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +96,17 @@ def test_a_file_that_changed_since_gives_no_wrong_place(tmp_path: Path) -> None:
     with pytest.raises(ManifestError) as caught:
         check_presets(Contract.of(Model), {"Day": {"x": 1}}, tmp_path)
     assert caught.value.where is None
+
+
+def test_a_date_of_a_preset_needs_no_quotes(tmp_path: Path) -> None:
+    class Calendar(InputState):
+        day: date = date(2026, 11, 24)
+        start: datetime = datetime(2026, 11, 24, tzinfo=UTC)
+
+    class Clock(ReactorModel):
+        state: Calendar
+
+    start = "model: pipeline:MyModel\npresets:\n  New Year: "
+    check(tmp_path, f"{start}{{day: 2027-01-01, start: 2027-01-01T00:00:00Z}}\n", Clock)
+    with pytest.raises(ManifestError, match="2027-02-30"):
+        check(tmp_path, f"{start}{{day: 2027-02-30}}\n", Clock)

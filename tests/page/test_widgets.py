@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,6 +24,9 @@ PAIR = {"type": "array", "prefixItems": [UNIT, UNIT], "minItems": 2, "maxItems":
 FREE_PAIR = {"type": "array", "prefixItems": [{"type": "number"}] * 2, "minItems": 2, "maxItems": 2}
 INTEGER = {"type": "integer"}
 TEXT = {"type": "string", "default": ""}
+MOMENT = {"type": "string", "format": "date-time"}
+DATE = {"type": "string", "format": "date"}
+TIME = {"type": "string", "format": "time-local"}
 FILE = {"anyOf": [{"type": "object", "format": "upload"}, NULL], "default": None}
 
 CHOSEN: list[Any] = [
@@ -45,6 +49,9 @@ CHOSEN: list[Any] = [
     pytest.param("time_range", PAIR, "range", id="a pair by its name"),
     pytest.param("x", FREE_PAIR, "json", id="a pair without ends"),
     pytest.param("x", FREE_PAIR | {"x-reactor-bind": [{"kind": "pointer"}]}, "xy", id="a place on the frame"),
+    pytest.param("x", MOMENT, "datetime", id="a date and time"),
+    pytest.param("x", DATE, "date", id="a date"),
+    pytest.param("x", TIME, "time", id="a time of day"),
     pytest.param("style_image", FILE, "image", id="an image by its name"),
     pytest.param("weights", FILE, "file", id="a file"),
     pytest.param("x", UNIT | {"x-reactor-ui": {"widget": "number"}}, "number", id="the author's widget"),
@@ -85,6 +92,9 @@ EVENTS = {
     "set_tint": setter("tint", "", shown(TEXT | {"default": "#ff8800"}, widget="color", group="Look", label="Tinge")),
     "set_focus": setter("focus", "", shown(PAIR | {"default": [0.5, 0.5]}, group="Look", step=0.25)),
     "set_time_range": setter("time_range", "", shown(PAIR | {"default": [0.2, 0.8]}, group="Look", order=-1)),
+    "set_start": setter("start", "", MOMENT | {"default": "2026-11-24T18:30:00.5+00:00"}),
+    "set_day": setter("day", "", DATE | {"default": "2026-11-24"}),
+    "set_alarm": setter("alarm", "", {"anyOf": [TIME, NULL], "default": None}),
     "set_image": setter("image", "", FILE),
     "set_prompt": setter("caption", "", shown(TEXT | {"examples": ["a fox", "a crow"]}, placeholder="An animal")),
     "jump": action("", height={"type": "number", "default": 1, "x-reactor-bind": [{"kind": "key", "key": "KeyJ"}]}),
@@ -119,6 +129,10 @@ def send_text(words: str) -> Callable[[Locator], None]:
     return act
 
 
+def fill(value: str) -> Callable[[Locator], None]:
+    return lambda control: control.locator("input:not([type=checkbox])").fill(value)
+
+
 ACTS: list[Any] = [
     pytest.param("set_hue", lambda control: drag(control.locator(".dial"), 1.0, 0.5), {"hue": 90}, id="angle"),
     pytest.param("set_mode", lambda control: control.get_by_text("oil").click(), {"mode": "oil"}, id="radio"),
@@ -128,6 +142,9 @@ ACTS: list[Any] = [
     pytest.param(
         "set_focus", lambda control: drag(control.locator(".pad"), 0.74, 0.01), {"focus": [0.75, 1.0]}, id="xy upwards"
     ),
+    pytest.param("set_day", fill("2027-01-31"), {"day": "2027-01-31"}, id="date"),
+    pytest.param("set_alarm", fill("07:05"), {"alarm": "07:05:00"}, id="time"),
+    pytest.param("set_alarm", fill("07:05:09"), {"alarm": "07:05:09"}, id="time with seconds"),
     pytest.param(
         "set_time_range", lambda c: c.locator(".end").first.fill("0.9"), {"time_range": [0.8, 0.8]}, id="crossed ends"
     ),
@@ -145,6 +162,33 @@ def test_each_widget_sends_its_value(
     page, server = served
     act(page.locator(f'[data-event="{event}"]'))
     assert server.wait_for(event, lambda data: data == value)
+
+
+def test_a_date_and_time_is_shown_in_the_zone_of_the_browser_and_sent_in_utc(browser: Browser) -> None:
+    with (
+        FakeServer() as server,
+        contextlib.closing(browser.new_context(timezone_id="Asia/Kolkata")) as context,
+        contextlib.closing(context.new_page()) as page,
+    ):
+        server.script.events = EVENTS
+        page.goto(server.url)
+        box = page.locator('[data-event="set_start"] input')
+        expect(box).to_be_enabled()
+        expect(box).to_have_value("2026-11-25T00:00")
+        expect(page.locator('[data-event="set_start"] .reset')).to_have_class("reset idle")
+        box.fill("2026-11-25T05:30:01")
+        assert server.wait_for("set_start") == {"start": "2026-11-25T00:00:01+00:00"}
+
+
+def test_no_year_is_sent_while_it_is_typed(served: tuple[Page, FakeServer]) -> None:
+    page, server = served
+    box = page.locator('[data-event="set_day"] input')
+    box.focus()
+    # The state follows each value that was sent, between the digits of the year too.
+    page.keyboard.type("03042028", delay=200)
+    server.wait_for("set_day", lambda data: data["day"].startswith("2028-"))
+    years = {message.data["day"][:4] for message in server.received if message.type == "set_day"}
+    assert years <= {"2026", "2027", "2028"}
 
 
 def test_the_dice_send_a_number_within_the_limits(served: tuple[Page, FakeServer]) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pytest
 
+from reactor_runtime import InputState, ModelMessage, ReactorPipeline, event
+from reactor_runtime.authoring.events.state import StateSpec
 from reactor_runtime.testing import Message, Studio
 from tests.testing.models import Blinker, Counter, frame
 
@@ -90,3 +93,45 @@ def test_time_spent_in_a_step_moves_the_rate() -> None:
         studio.connect()
         studio.run(1)
         assert [shown.due_s for shown in studio.frames[:3]] == pytest.approx([0, 0.05, 0.1])
+
+
+class Calendar(InputState):
+    start: datetime = datetime(2026, 11, 24, 18, 30, tzinfo=UTC)
+    day: date = date(2026, 11, 24)
+    alarm: time | None = None
+
+
+class Rang(ModelMessage):
+    at: datetime
+
+
+class Clock(ReactorPipeline):
+    state: Calendar
+
+    @event(name="ring")
+    def ring(self, after_s: float) -> Rang:
+        return Rang(self.state.start + timedelta(seconds=after_s))
+
+    def inference(self) -> Any:
+        while True:
+            yield frame(0)
+
+
+def test_dates_and_times_are_those_of_the_model_and_text_for_clients() -> None:
+    with Studio(Clock) as studio:
+        studio.connect()
+        studio.send_event("set_alarm", alarm="07:05:00")
+        studio.send_event("set_day", day=date(2027, 1, 31))
+        studio.send_event("set_start", start="2027-01-31T07:00:00+01:00")
+        assert studio.send_event("ring", after_s=90) == Message("rang", {"at": "2027-01-31T07:01:30+01:00"})
+        state = studio.model.state
+        assert (state.start, state.day, state.alarm) == (
+            datetime(2027, 1, 31, 6, tzinfo=UTC),
+            date(2027, 1, 31),
+            time(7, 5),
+        )
+        assert StateSpec.of(Calendar).to_json(state) == {
+            "start": "2027-01-31T07:00:00+01:00",
+            "day": "2027-01-31",
+            "alarm": "07:05:00",
+        }

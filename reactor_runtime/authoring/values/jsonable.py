@@ -9,6 +9,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
+from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
 from typing import Any
 
@@ -81,6 +82,11 @@ def _convert(value: object, path: str, depth: int) -> Any:
             return _convert(value.item(), path, depth + 1)
         case np.ndarray():
             return _convert(value.tolist(), path, depth + 1)
+        case datetime() if (value.utcoffset() or timedelta()) % timedelta(minutes=1):
+            # RFC 3339 has no seconds in an offset, which zones had before 1972.
+            return value.astimezone(UTC).isoformat()
+        case date() | time():
+            return value.isoformat()
         case UploadedFile():
             return {"upload": value.id}
         case list() | tuple():
@@ -92,7 +98,7 @@ def _convert(value: object, path: str, depth: int) -> Any:
             return {name: _convert(getattr(value, name), f"{path}.{name}", depth + 1) for name in names}
     raise TypeError(
         f"{path}: {type(value).__name__} can't be sent as JSON; "
-        "use numbers, str, bool, None, lists, dicts, Enum, dataclasses or NumPy arrays"
+        "use numbers, str, bool, None, dates, times, lists, dicts, Enum, dataclasses or NumPy arrays"
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.typespec import TypeSpec
-from reactor_runtime.kinds import KINDS, kind_of
+from reactor_runtime.kinds import KINDS, kind_of, without_null
 
 KEYWORD = "x-reactor-ui"
 
@@ -49,7 +49,7 @@ class Presentation:
 
     def to_json(self, spec: TypeSpec, default: object, where: str) -> dict[str, Any]:
         """Return the keywords for the value's JSON Schema; raise TypeError if one does not fit the type."""
-        schema = _without_null(spec.json)
+        schema = without_null(spec.json)
         kind = kind_of(schema)
         self._check_texts(kind, where)
         self._check_order_and_step(kind, where)
@@ -102,7 +102,7 @@ class Presentation:
         if kind == "int" and step % 1:
             raise TypeError(f"{where}: step={step!r} of an int must be a whole number")
 
-    def _check_widget(self, widget: str, schema: dict[str, Any], where: str) -> None:
+    def _check_widget(self, widget: str, schema: Mapping[str, Any], where: str) -> None:
         kinds = _WIDGETS.get(widget)
         if kinds is None:
             near = get_close_matches(str(widget), _WIDGETS, n=1)
@@ -124,11 +124,6 @@ class Presentation:
         return {"examples": [to_json(value, where) for value in values]}
 
 
-def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
-    return options[0] if options else schema
-
-
-def _has_ends(schema: dict[str, Any]) -> bool:
+def _has_ends(schema: Mapping[str, Any]) -> bool:
     low, high = {"minimum", "exclusiveMinimum"}, {"maximum", "exclusiveMaximum"}
     return not low.isdisjoint(schema) and not high.isdisjoint(schema)

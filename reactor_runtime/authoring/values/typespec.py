@@ -6,10 +6,13 @@ ours (8.0 is an int, true is not a number) and pydantic must not interpret autho
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from enum import Enum
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -20,10 +23,17 @@ from reactor_runtime.authoring.code.annotations import Scope, own_annotations, t
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.limits import BOUNDS, NO_LIMITS, Limits
-from reactor_runtime.authoring.values.phrases import not_one_of, phrase, unresolved, value_error
+from reactor_runtime.authoring.values.phrases import not_one_of, phrase, shown, unresolved, value_error
 from reactor_runtime.authoring.values.upload import UploadedFile
+from reactor_runtime.kinds import KINDS, kind_of
 
-SUPPORTED = "int, float, str, bool, Literal, Enum, UploadedFile, Optional, list, dict, tuple and dataclasses of these"
+SUPPORTED = (
+    "int, float, str, bool, datetime, date, time, Literal, Enum, UploadedFile, Optional, list, dict, tuple and "
+    "dataclasses of these"
+)
+# RFC 3339, of which fromisoformat() accepts more.
+_DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(\.\d{1,6})?"
+_OFFSET = r"(Z|[+-]\d\d:\d\d)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +146,36 @@ def _str(limits: Limits, path: ValuePath) -> TypeSpec:
 def _bool(limits: Limits, path: ValuePath) -> TypeSpec:
     limits.refuse_others("bool", {"choices"}, path.where)
     return TypeSpec(core_schema.bool_schema(strict=True), {"type": "boolean"})
+
+
+def _datetime(limits: Limits, path: ValuePath) -> TypeSpec:
+    return _iso(datetime, f"{_DATE}T{_TIME}{_OFFSET}", "date-time", limits, path)
+
+
+def _date(limits: Limits, path: ValuePath) -> TypeSpec:
+    return _iso(date, _DATE, "date", limits, path)
+
+
+def _time(limits: Limits, path: ValuePath) -> TypeSpec:
+    return _iso(time, _TIME, "time-local", limits, path)
+
+
+def _iso(
+    cls: type[datetime] | type[date] | type[time], pattern: str, format: str, limits: Limits, path: ValuePath
+) -> TypeSpec:
+    limits.refuse_others(cls.__name__, {"choices"}, path.where)
+    schema = {"type": "string", "format": format}
+    kind = KINDS[kind_of(schema) or ""]
+    is_iso = re.compile(pattern, re.ASCII).fullmatch
+
+    def read(value: Any) -> Any:
+        if isinstance(value, str) and is_iso(value):
+            # Such as February 30, or an hour 24.
+            with contextlib.suppress(ValueError):
+                return cls.fromisoformat(value)
+        raise value_error(f"{shown(value)} is not a {kind.noun}, such as {kind.example}")
+
+    return TypeSpec(core_schema.no_info_plain_validator_function(read), schema)
 
 
 def _upload(limits: Limits, path: ValuePath) -> TypeSpec:
@@ -301,6 +341,9 @@ _SCALARS: tuple[tuple[type, Callable[[Limits, ValuePath], TypeSpec]], ...] = (
     (float, _float),
     (str, _str),
     (bool, _bool),
+    (datetime, _datetime),
+    (date, _date),
+    (time, _time),
     (UploadedFile, _upload),
 )
 _CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, ValuePath], TypeSpec], tuple[Any, ...]], ...] = (

@@ -6,7 +6,7 @@ import enum
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Literal, NewType, Optional, Union
 
 import pytest
@@ -17,6 +17,7 @@ from reactor_runtime import InputField
 from reactor_runtime.authoring.code.annotations import Scope
 from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.fields import compile_field
+from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.errors import InvalidEvent
 
 
@@ -90,6 +91,13 @@ GOOD: list[tuple[Any, str, Any]] = [
     (str, '""', ""),
     (str, '"é😀"', "é😀"),
     (bool, "true", True),
+    (datetime, '"2026-11-24T18:30:00Z"', datetime(2026, 11, 24, 18, 30, tzinfo=UTC)),
+    (datetime, '"2026-11-24T18:30:00.25-01:30"', datetime(2026, 11, 24, 20, 0, 0, 250_000, UTC)),
+    (date, '"2024-02-29"', date(2024, 2, 29)),
+    (time, '"18:30:00"', time(18, 30)),
+    (time, '"18:30:00.000001"', time(18, 30, 0, 1)),
+    (date | None, "null", None),
+    (list[date], '["2026-11-24"]', [date(2026, 11, 24)]),
     (Optional[int], "null", None),
     (Union[None, float], "1", 1.0),
     (int | None, "2.0", 2),
@@ -132,7 +140,36 @@ def test_one_and_true_are_different_values_of_an_enum() -> None:
     assert complaints(Truth, "1") == ["set.x: 1 is not one of true"]
 
 
+NO_MOMENT = "is not a date and time, such as 2026-11-24T18:30:00+00:00"
 BAD: list[tuple[Any, str, str]] = [
+    *(
+        (datetime, json.dumps(text), f"set.x: {json.dumps(text)} {NO_MOMENT}")
+        for text in (
+            # No offset, no seconds, a space, the basic form, an impossible date, hour and offset, and other text.
+            "2026-11-24T18:30:00",
+            "2026-11-24T18:30Z",
+            "2026-11-24 18:30:00Z",
+            "20261124T183000Z",
+            "2026-02-30T18:30:00Z",
+            "2026-11-24T24:00:00Z",
+            "2026-11-24T18:30:00+99:00",
+            "2026-11-24",
+            "1764009000",
+            "",
+            "2026-11-24T18:30:00Z\n",
+        )
+    ),
+    (datetime, "1764009000", f"set.x: 1764009000 {NO_MOMENT}"),
+    (date, '"2026-11-24T00:00:00Z"', 'set.x: "2026-11-24T00:00:00Z" is not a date, such as 2026-11-24'),
+    (date, '"2026-W48-2"', 'set.x: "2026-W48-2" is not a date, such as 2026-11-24'),
+    (date, '"20261124"', 'set.x: "20261124" is not a date, such as 2026-11-24'),
+    (date, '"٢٠٢٦-11-24"', 'set.x: "٢٠٢٦-11-24" is not a date, such as 2026-11-24'),
+    (date, '"2025-02-29"', 'set.x: "2025-02-29" is not a date, such as 2026-11-24'),
+    (date, "20261124", "set.x: 20261124 is not a date, such as 2026-11-24"),
+    (time, '"18:30"', 'set.x: "18:30" is not a time of day, such as 18:30:00'),
+    (time, '"18:30:00Z"', 'set.x: "18:30:00Z" is not a time of day, such as 18:30:00'),
+    (time, '"25:00:00"', 'set.x: "25:00:00" is not a time of day, such as 18:30:00'),
+    (time, "66600", "set.x: 66600 is not a time of day, such as 18:30:00"),
     (float, '"abc"', 'set.x: "abc" is not a number'),
     (float, '"1"', 'set.x: "1" is not a number'),
     (float, "true", "set.x: true is not a number"),
@@ -231,6 +268,14 @@ SCHEMAS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     ),
     (str, {"choices": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
     (bool, {}, {"type": "boolean"}),
+    (datetime, {}, {"type": "string", "format": "date-time"}),
+    (date, {}, {"type": "string", "format": "date"}),
+    (time, {}, {"type": "string", "format": "time-local"}),
+    (
+        date,
+        {"choices": [date(2026, 11, 24)]},
+        {"type": "string", "format": "date", "enum": ["2026-11-24"]},
+    ),
     (Color, {}, {"type": "string", "enum": ["red", "green"]}),
     (Literal["a", 1], {}, {"enum": ["a", 1]}),
     (Optional[float], {"le": 1}, {"anyOf": [{"type": "number", "maximum": 1.0}, {"type": "null"}]}),
@@ -266,7 +311,7 @@ def test_json_schema_of_each_type(hint: Any, limits: dict[str, Any], expected: d
 
 
 UNSUPPORTED: list[tuple[Any, str]] = [
-    (datetime, "S.x: a client can't set a value of type datetime; there are int, float, str, bool"),
+    (timedelta, "S.x: a client can't set a value of type timedelta; there are int, float, str, bool"),
     (bytes, "type bytes"),
     (Any, "type Any"),
     (object, "type object"),
@@ -274,7 +319,7 @@ UNSUPPORTED: list[tuple[Any, str]] = [
     (Optional[int | str], "a client can't set"),
     (set[int], r"type set\[int\]"),
     (dict[int, str], r"the keys of a dict are JSON names; write dict\[str, str\]"),
-    (list[datetime], "type datetime"),
+    (list[timedelta], "type timedelta"),
     (Literal[b"x"], r"Literal\[b'x'\] can't come from a client"),
     (NewType("Meters", float), "a client can't set"),
     (Mapping[str, int], "a client can't set"),
@@ -297,9 +342,9 @@ def test_unsupported_type_is_a_type_error_that_names_the_field(hint: Any, messag
 def test_unsupported_type_in_a_dataclass_names_its_field() -> None:
     @dataclass
     class Meeting:
-        when: datetime
+        when: timedelta
 
-    with pytest.raises(TypeError, match=r"S\.x \(Meeting\.when\): a client can't set a value of type datetime"):
+    with pytest.raises(TypeError, match=r"S\.x \(Meeting\.when\): a client can't set a value of type timedelta"):
         compile_field("x", Meeting, InputField(), Scope({}), "S.x")
 
 
@@ -333,3 +378,22 @@ def test_float_within_its_bounds_or_refused(value: float) -> None:
     else:
         assert type(converted) is float
         assert converted == value
+
+
+@pytest.mark.parametrize(
+    ("hint", "default", "message"),
+    [
+        (datetime, datetime(2026, 11, 24), '"2026-11-24T00:00:00" is not a date and time'),
+        (date, datetime(2026, 11, 24, tzinfo=UTC), "is not a date, such as"),
+        (time, time(18, 30, tzinfo=UTC), '"18:30:00\\+00:00" is not a time of day'),
+    ],
+)
+def test_a_default_of_another_form_is_refused_with_the_form(hint: Any, default: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        compile_field("x", hint, default, Scope({}), "S.x")
+
+
+@given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.timezones()) | st.dates() | st.times())
+def test_every_date_and_time_is_read_as_it_is_written(value: datetime | date | time) -> None:
+    text = json.dumps(to_json(value, "x"))
+    assert convert(type(value), text) == value

@@ -15,11 +15,15 @@ const WIDGETS = {
   switch: ["switch"],
   pair: ["xy", "range"],
   file: ["file", "image"],
+  datetime: ["datetime"],
+  date: ["date"],
+  time: ["time"],
   json: ["json"],
 };
+const BY_FORMAT = { "date-time": "datetime", date: "date", "time-local": "time" };
 
 /**
- * Return {name, kind, widget, …}: `kind` is range, number, choice, text, switch, pair, file or json; `optional` if null is
+ * Return {name, kind, widget, …}: `kind` is one of WIDGETS; `optional` if null is
  * allowed; `ui` is what the author wrote about the control; `bound` if keys, a gamepad or the pointer set it.
  */
 export function describeParameter(name, schema, parameters) {
@@ -74,7 +78,7 @@ function shape(schema, step) {
   if ("const" in schema) return { kind: "choice", choices: [schema.const] };
   if (Array.isArray(schema.enum)) return { kind: "choice", choices: schema.enum };
   if (schema.type === "boolean") return { kind: "switch" };
-  if (schema.type === "string") return { kind: "text" };
+  if (schema.type === "string") return { kind: BY_FORMAT[schema.format] ?? "text" };
   if (schema.type === "integer" || schema.type === "number") return numeric(schema, step);
   if (schema.format === "upload") return { kind: "file" };
   const parts = schema.prefixItems?.map((part) => shape(part, step)) ?? [];

@@ -26,6 +26,9 @@ const WIDGETS = {
   multiline,
   password,
   color,
+  datetime: moment("datetime-local", toLocal, (text) => `${new Date(text).toISOString().slice(0, 19)}+00:00`),
+  date: moment("date"),
+  time: moment("time"),
   file,
   image: (spec, options, attributes) => file(spec, options, { ...attributes, accept: "image/*" }),
   json,
@@ -185,6 +188,42 @@ function color(_spec, { commit }, attributes) {
     show();
   };
   return { aside: el("span", { class: "aside" }, name, box), read: () => box.value, write };
+}
+
+/** Return a widget of a date or a time, whose input takes `toBox` of its value; `toValue` is the way back. */
+function moment(type, toBox = withSeconds, toValue = withSeconds) {
+  // A year is typed digit by digit: 2, 20, 202.
+  const least = { date: "1000-01-01", "datetime-local": "1000-01-01T00:00" };
+  return ({ optional }, { commit }, attributes) => {
+    let known;
+    let shown;
+    const onchange = () => box.validity.valid && commit();
+    const step = type === "date" ? null : 1;
+    const box = el("input", { ...attributes, type, class: "line moment", step, min: least[type] ?? null, onchange });
+    const write = (value) => {
+      known = value ?? undefined;
+      box.value = known ? toBox(known) : "";
+      shown = box.value;
+    };
+    const entered = () => (box.value ? toValue(box.value) : undefined);
+    // The input has no fractions of a second and no offset.
+    const read = () => (box.value === shown ? known : entered());
+    // A value that is written while another is typed would begin its year anew.
+    const held = () => document.activeElement === box;
+    // Beside the label is no room for both a date and a time, or for a box that means none.
+    const place = type === "datetime-local" || optional ? "main" : "aside";
+    return { [place]: box, read, write, held };
+  };
+}
+
+function withSeconds(text) {
+  return /^\d\d:\d\d$/.test(text) ? `${text}:00` : text.replace(/\..*/, "");
+}
+
+/** Return a date with an offset as the same moment in the browser's time zone, as an input takes it. */
+function toLocal(text) {
+  const at = new Date(text);
+  return new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
 function json(spec, options, attributes) {
