@@ -59,6 +59,7 @@ class AdmissionFixture:
             claim_loss=lambda _, secret: Loss("the machine has failed", float(secret)),
         )
         self.engines = [FakeEngine() for _ in range(engines)]
+        self.playouts: list[Playout] = []
         self.slots = [self._open(engine) for engine in self.engines]
         self.engine, self.slot = self.engines[0], self.slots[0]
         self.subscribers = self.slot.subscribers
@@ -66,11 +67,13 @@ class AdmissionFixture:
 
     def _open(self, engine: FakeEngine) -> EngineSlot:
         subscribers = Subscribers()
+        playout = Playout(self.clock, HandEncoder(), subscribers, engine.send)
+        self.playouts.append(playout)
         slot = EngineSlot(
             len(self.admission.slots) + 1,
             engine=engine,
             subscribers=subscribers,
-            playout=Playout(self.clock, HandEncoder(), subscribers, engine.send),
+            playout=playout,
             wait_queue=self.admission.wait_queue,
             settings=self.admission.settings,
             callbacks=self.admission.slot_callbacks,
@@ -103,7 +106,12 @@ class AdmissionFixture:
         return session.id
 
     def say(self, message: ipc.Message, number: int = 1) -> None:
-        self.slots[number - 1].on_engine_message(message, self.ring)
+        self.slots[number - 1].on_engine_message(message)
+
+    def put_bundle(self, session: str, bundle: int, *, due_in_s: float = 1.0) -> None:
+        """Send an empty bundle of a session to the playout of the first slot."""
+        due = self.clock.now() + due_in_s
+        self.playouts[0].put_bundle(ipc.Bundle(session, bundle, due, 0.1, 0.0, 0, 0, 0.0, ()), self.ring)
 
     def begin(self, number: int = 1, /, **state: Any) -> str:
         """Start the session that an engine was sent."""

@@ -6,6 +6,7 @@ The engine decides when a bundle is due; the subscribers pass it on to clients.
 from __future__ import annotations
 
 import logging
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -65,8 +66,9 @@ class _Message:
 class Playout:
     """Show bundles when they are due, and deliver messages after the bundles before them; belongs to the server's loop.
 
-    The engine bounds the bundles: it sends no more than it has credits for. At most 200 messages and 2 MiB of messages
-    wait; above that the oldest is delivered before its bundles.
+    Bundles arrive straight from the channel; only those of the session between `start_session` and `end_session` are
+    shown. The engine bounds the bundles: it sends no more than it has credits for. At most 200 messages and 2 MiB of
+    messages wait; above that the oldest is delivered before its bundles.
     """
 
     def __init__(
@@ -83,6 +85,9 @@ class Playout:
         self._send_credit = send_credit
         self._alarm = Alarm(clock)
         self._queue: deque[_Queued | _Message] = deque()
+        # Of the session whose bundles are shown: "" between sessions, which is the id of none.
+        self._session = ""
+        self._started_at = 0.0
         self._not_before = 0.0
         self._flushed = False
         self._tracks_since_flush: set[str] = set()
@@ -92,19 +97,28 @@ class Playout:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def put_bundle(self, bundle: Bundle, ring: RingReader, started_at: float) -> None:
-        """Queue a bundle and start to encode it; `started_at` is the start of its session."""
+    def start_session(self, session: str, started_at: float) -> None:
+        """Accept the bundles of this session from here on, and drop all that wait."""
+        # The black frame at the end of the previous session may still be in the queue.
+        self.flush(before=sys.maxsize)
+        self._session, self._started_at = session, started_at
+
+    def end_session(self) -> None:
+        """Accept no bundles from here on; those that wait are shown."""
+        self._session = ""
+
+    def put_bundle(self, bundle: Bundle, ring: RingReader) -> None:
+        """Queue a bundle and start to encode it; return the credit of a bundle of another session at once."""
+        if bundle.session != self._session:
+            self._send_credit(Credit(bundle.session, bundle.number, 0.0))
+            return
         self._metrics.arrived(bundle)
         after_flush = self._first_after_flush(bundle)
         queued = _Queued(bundle, self._clock.now())
         jobs = plan_jobs(bundle, self._target.rungs_in_use, len(self._encoder.threads))
-        work = [partial(run_job, bundle, ring, started_at, after_flush, job) for job in jobs]
+        work = [partial(run_job, bundle, ring, self._started_at, after_flush, job) for job in jobs]
         self._encoder.submit(work, partial(self._on_encoded, queued))
         self._queue.insert(self._index_of(bundle), queued)
-
-    def reject_bundle(self, bundle: Bundle) -> None:
-        """Return the credit of a bundle whose session is over."""
-        self._send_credit(Credit(bundle.session, bundle.number, 0.0))
 
     def _first_after_flush(self, bundle: Bundle) -> set[str]:
         """Return the tracks of which this is the first bundle after a flush."""

@@ -17,7 +17,6 @@ from typing import Any
 from reactor_runtime.errors import ReactorError, UsageError
 from reactor_runtime.ipc.messages import Ended, Load, Message, Reloaded
 from reactor_runtime.ipc.process import EngineProcess
-from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.fanout import Fanout
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
@@ -163,10 +162,10 @@ class EnginePool:
             catch_up()
             slot.on_engine_ready(load_s)
 
-        def on_message(message: Message, ring: RingReader) -> None:
+        def on_message(message: Message) -> None:
             if isinstance(message, Ended):
                 catch_up()
-            slot.on_engine_message(message, ring)
+            slot.on_engine_message(message)
 
         def on_lost(how: str) -> None:
             catch_up()
@@ -176,6 +175,7 @@ class EnginePool:
             await engine.supervisor.run(
                 EngineCallbacks(
                     on_ready=on_ready,
+                    on_bundle=engine.playout.put_bundle,
                     on_message=on_message,
                     on_lost=on_lost,
                     on_contract=slot.on_engine_contract,

@@ -7,7 +7,6 @@ the session itself, and `workers/engine.py` is all that a slot knows of its engi
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 from reactor_runtime import errors
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
-from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
@@ -158,12 +156,10 @@ class EngineSlot:
         self._ready_at = self._settings.clock.now()
         self._callbacks.on_ready(self, load_s)
 
-    def on_engine_message(self, message: ipc.Message, ring: RingReader) -> None:
+    def on_engine_message(self, message: ipc.Message) -> None:
         session = self.session
-        if isinstance(message, ipc.Bundle) and (session is None or message.session != session.id):
-            self._playout.reject_bundle(message)
         # Every message that the supervisor passes on has a session.
-        elif session is None or message.session != session.id:  # type: ignore[union-attr]
+        if session is None or message.session != session.id:  # type: ignore[union-attr]
             logger.debug("a message of the engine for a session that is over: %s", type(message).__name__)
         elif isinstance(message, ipc.Started):
             self._session_started(session, message)
@@ -179,7 +175,7 @@ class EngineSlot:
                     "reactor.session", {"phase": "warning", "message": f"{_with_line(warning)}: {warning.hint}"}
                 )
         else:
-            session.on_engine_message(message, ring)
+            session.on_engine_message(message)
 
     def on_engine_lost(self, how: str) -> None:
         """End the session that ran on an engine that has crashed; `how` is the crash in words."""
@@ -257,8 +253,7 @@ class EngineSlot:
             controller.address,
             extra=controller.log_fields,
         )
-        # The black frame at the end of the previous session may still be in the queue.
-        self._playout.flush(before=sys.maxsize)
+        self._playout.start_session(session.id, session.started_at)
         self.subscribers.clear_frames()
         self.subscribe(controller)
         self._callbacks.on_session_visible(self)
@@ -299,6 +294,7 @@ class EngineSlot:
             self._settings.metrics.errors.add(ErrorCode.MODEL_ERROR)
             self.send_message("reactor.error", {"code": ErrorCode.MODEL_ERROR, "message": message})
         self.send_message("reactor.session", {"phase": "ended", "reason": reason, "message": message})
+        self._playout.end_session()
         self.session = None
         self._started = False
         self.subscribers.leave(session.controller)

@@ -14,7 +14,6 @@ from typing import Any
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.ipc import messages as ipc
-from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
@@ -156,11 +155,9 @@ class ServedSession:
         self._send(upload)
         return taken
 
-    def on_engine_message(self, message: ipc.Message, ring: RingReader) -> None:
+    def on_engine_message(self, message: ipc.Message) -> None:
         """Deliver a message of the engine for this session."""
         match message:
-            case ipc.Bundle():
-                self._playout.put_bundle(message, ring, self.started_at)
             case ipc.Flush():
                 self._playout.flush(message.before)
                 self._subscribers.drop_sound()

@@ -62,14 +62,16 @@ class Engine(EngineStatus, Protocol):
 class EngineCallbacks:
     """Hold the callbacks of a slot that its engine calls.
 
-    `on_ready` gets the seconds that loading took, `on_message` a message and the shared memory it refers to. `on_lost`
-    is called when an engine has ended by itself while it served, with its end in words, and `on_restart` when it was
-    ended to start it again. `on_contract` is called when the contract has changed, `on_reload` with the outcome and
-    the progress of a reload.
+    `on_bundle` gets each frame bundle straight from the channel, with the shared memory that it refers to;
+    `on_message` gets the other messages of a session. `on_ready` gets the seconds that loading took. `on_lost` is
+    called when an engine has ended by itself while it served, with its end in words, and `on_restart` when it was ended
+    to start it again. `on_contract` is called when the contract has changed, `on_reload` with the outcome and the
+    progress of a reload.
     """
 
     on_ready: Callable[[float], None]
-    on_message: Callable[[ipc.Message, RingReader], None]
+    on_bundle: Callable[[ipc.Bundle, RingReader], None]
+    on_message: Callable[[ipc.Message], None]
     on_lost: Callable[[str], None]
     on_contract: Callable[[], None] = lambda: None
     on_reload: Callable[[ipc.Reloaded | ipc.Loading], None] = lambda _: None

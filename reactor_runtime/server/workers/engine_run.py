@@ -34,19 +34,19 @@ LOADING_HINT = "--load-timeout limits the time of import and load() together"
 class EngineRun:
     """Start an engine process, receive its messages, and end it when its model hangs.
 
-    `on_message` gets each message but heartbeats, with the shared memory it refers to. `ready_at` is when the model was
-    ready, `failure` why it can't be served. `ids` returns the fields of a log line, `oom_kills` was
-    made before the process. Raises OSError when the process
-    can't be started.
+    `on_bundle` gets each bundle, with the shared memory that it refers to; `on_message` gets the other messages but
+    heartbeats. `ready_at` is when the model was ready, `failure` why it can't be served. `ids` returns the fields of a
+    log line, `oom_kills` was made before the process. Raises OSError when the process can't be started.
     """
 
     def __init__(
         self,
-        on_message: Callable[[ipc.Message, RingReader], None],
+        on_message: Callable[[ipc.Message], None],
         clock: Clock,
         start: Callable[..., EngineProcess],
         options: ServeOptions,
         *,
+        on_bundle: Callable[[ipc.Bundle, RingReader], None],
         ids: Callable[[], Mapping[str, str]],
         oom_kills: OomKills,
     ) -> None:
@@ -55,6 +55,7 @@ class EngineRun:
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
         self.link: Link | None = None
+        self._on_bundle = on_bundle
         self._on_message = on_message
         self._ring = RingReader(self.process.memory_fd)
         self._options = options
@@ -127,6 +128,9 @@ class EngineRun:
 
     def _receive(self, message: ipc.Message) -> None:
         match message:
+            case ipc.Bundle():
+                self._on_bundle(message, self._ring)
+                return
             case ipc.Heartbeat():
                 self._watchdog.record_heartbeat(message)
                 return
@@ -137,7 +141,7 @@ class EngineRun:
             case ipc.Ready():
                 self.ready_at = time.monotonic()
                 self._ready.set()
-        self._on_message(message, self._ring)
+        self._on_message(message)
 
     async def _watch(self) -> None:
         """End the process when the model takes too long to load, or hangs after that."""

@@ -16,7 +16,6 @@ from reactor_runtime.clock import Clock
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.process import EngineProcess
-from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.ipc.shortage import is_shortage
 from reactor_runtime.oom_kills import OomKills
 from reactor_runtime.server.options import ServeOptions
@@ -188,6 +187,7 @@ class Supervisor:
                 self._clock,
                 self._start,
                 self._options,
+                on_bundle=callbacks.on_bundle,
                 ids=self._ids,
                 oom_kills=oom_kills,
             )
@@ -254,7 +254,7 @@ class Supervisor:
         self.phase, self.detail, self.progress = EnginePhase.LOADING, "", None
         self._loading_since = time.monotonic()
 
-    def _receive(self, callbacks: EngineCallbacks, message: ipc.Message, ring: RingReader) -> None:
+    def _receive(self, callbacks: EngineCallbacks, message: ipc.Message) -> None:
         match message:
             case ipc.Loading():
                 self.detail, self.progress = message.detail, message.progress
@@ -279,7 +279,7 @@ class Supervisor:
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
-                callbacks.on_message(message, ring)
+                callbacks.on_message(message)
 
     def _pause_after_failed_load(self, failure: ReactorError) -> float:
         """Return the pause before the next load; raise the failure when there is none."""

@@ -43,6 +43,7 @@ class PlayoutFixture:
         self.playout = Playout(self.clock, self.encoder, self, self.credits.append, self.metrics)
         self.memory = create_memory()
         self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)
+        self.playout.start_session("s", 1000.0)
         self.running = asyncio.create_task(self.playout.run())
 
     def show_frame(self, frame: EncodedFrame) -> None:
@@ -61,13 +62,15 @@ class PlayoutFixture:
         self.sound_headers.append(header)
         self.shown.append((sound.track, round(self.clock.now() - 1000.0, 4)))
 
-    def put_frame(self, number: int, due: float, *, broken: bool = False, sound: bool = False) -> None:
+    def put_frame(
+        self, number: int, due: float, *, broken: bool = False, sound: bool = False, session: str = "s"
+    ) -> None:
         """Queue a frame that is due `due` seconds after the start; a `broken` one fails to encode."""
         (offset,) = written(self.writer, number, [frame(number)])
         picture = BundleFrame("video", number, 1 << 40 if broken else offset, 2, 2)
         sounds = (BundleSound("audio", number, 0, 1, 6, 48000, 1000.0 + due),) if sound else ()
         bundle = Bundle(
-            session="s",
+            session=session,
             number=number,
             due=1000.0 + due,
             interval_s=0.1,
@@ -78,14 +81,14 @@ class PlayoutFixture:
             frames=(picture,),
             sounds=sounds,
         )
-        self.playout.put_bundle(bundle, self.reader, 1000.0)
+        self.playout.put_bundle(bundle, self.reader)
 
     def put_sound(self, number: int, due: float, *, at: float | None = None, interval_s: float = 0.5) -> None:
         """Queue sound without a frame; it begins `at`, by default when it is due."""
         (offset,) = written(self.writer, number, [np.zeros((1, 6), np.int16)])
         sound = BundleSound("audio", number, offset, 1, 6, 48_000, 1000.0 + (due if at is None else at))
         bundle = Bundle("s", number, 1000.0 + due, interval_s, self.clock.now(), 5, 3, 0.0, (), (sound,))
-        self.playout.put_bundle(bundle, self.reader, 1000.0)
+        self.playout.put_bundle(bundle, self.reader)
 
     def put_message(self, text: str, *, size_bytes: int = 0, n: int = 0) -> None:
         self.playout.put_message(lambda: self._show(text), size_bytes=size_bytes, n=n)
@@ -129,7 +132,8 @@ async def test_the_header_has_the_values_of_the_bundle(fixture: PlayoutFixture) 
     fixture.put_frame(7, 0.25)
     fixture.encoder.run_all()
     await fixture.clock.advance(0.3)
-    assert fixture.headers == [MediaHeader("video", 7, 250_000, 5, 3, 0)]
+    # The first frame of a session replaces what a client has of the session before.
+    assert fixture.headers == [MediaHeader("video", 7, 250_000, 5, 3, FrameFlag.AFTER_FLUSH)]
 
 
 async def test_each_rung_in_use_is_encoded_once_before_the_frame_is_shown(fixture: PlayoutFixture) -> None:
@@ -439,11 +443,42 @@ async def test_a_flush_drops_sound_without_frames(fixture: PlayoutFixture) -> No
     assert fixture.credited == [1, 0, 2]
 
 
-async def test_a_rejected_bundle_returns_its_credit_at_once(fixture: PlayoutFixture) -> None:
-    picture = BundleFrame("video", 4, 0, 2, 2)
-    fixture.playout.reject_bundle(Bundle("gone", 4, 1000.0, 0.1, 1000.0, 5, 0, 0.0, (picture,)))
-    assert fixture.credits == [Credit("gone", 4, 0.0)]
+@pytest.mark.parametrize("before_its_start", [False, True])
+async def test_a_bundle_of_another_session_is_not_shown_and_returns_its_credit(
+    fixture: PlayoutFixture, before_its_start: bool
+) -> None:
+    if before_its_start:
+        fixture.playout.end_session()
+        fixture.put_frame(3, 0.0)
+    fixture.put_frame(4, 0.0, session="another")
+    fixture.playout.start_session("next", 1000.0)
+    fixture.put_frame(5, 0.0)
+    numbers = [3, 4, 5] if before_its_start else [4, 5]
+    assert fixture.credited == numbers
     assert not fixture.encoder.jobs
+    await fixture.clock.advance(1.0)
+    assert fixture.shown == []
+
+
+async def test_a_session_starts_without_the_bundles_of_the_session_before(fixture: PlayoutFixture) -> None:
+    fixture.put_frame(1, 0.5)
+    fixture.playout.end_session()
+    fixture.playout.start_session("next", 1000.25)
+    fixture.put_frame(0, 0.5, session="next")
+    fixture.encoder.run_all()
+    await fixture.clock.advance(1.0)
+    assert fixture.shown == [(0, 0.5)]
+    assert fixture.headers[0].pts_us == 250_000
+    assert [credit.session for credit in fixture.credits] == ["s", "next"]
+    assert fixture.credited == [1, 0]
+
+
+async def test_the_last_frame_of_a_session_is_shown_after_its_end(fixture: PlayoutFixture) -> None:
+    fixture.put_frame(1, 0.5)
+    fixture.playout.end_session()
+    fixture.encoder.run_all()
+    await fixture.clock.advance(1.0)
+    assert fixture.shown == [(1, 0.5)]
 
 
 def test_the_rate_is_that_of_the_frames_shown_in_the_last_two_seconds() -> None:

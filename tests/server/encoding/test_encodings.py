@@ -45,6 +45,7 @@ class Delivery:
         self.playout = Playout(self.clock, self.encoder, self.subscribers, lambda _: None, self.metrics)
         self.memory = create_memory()
         self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)
+        self.playout.start_session("s", 0.0)
         self.running = asyncio.create_task(self.playout.run())
         self.pixels = np.random.default_rng(5).integers(0, 256, (64, 96, 3), np.uint8)
 
@@ -66,7 +67,7 @@ class Delivery:
         (offset,) = written(self.writer, number, [self.pixels])
         picture = BundleFrame("video", number, offset, 64, 96)
         bundle = Bundle("s", number, self.clock.now(), 0.1, self.clock.now(), 0, 0, 0.0, (picture,))
-        self.playout.put_bundle(bundle, self.reader, 0.0)
+        self.playout.put_bundle(bundle, self.reader)
         await self.finish_jobs()
         await self.clock.advance(bundle.interval_s)
 
@@ -137,7 +138,7 @@ async def test_a_frame_encoded_before_a_client_chose_is_not_offered_to_it(delive
     (offset,) = written(delivery.writer, 0, [delivery.pixels])
     picture = BundleFrame("video", 0, offset, 64, 96)
     bundle = Bundle("s", 0, delivery.clock.now(), 0.1, 0.0, 0, 0, 0.0, (picture,))
-    delivery.playout.put_bundle(bundle, delivery.reader, 0.0)
+    delivery.playout.put_bundle(bundle, delivery.reader)
     delivery.subscribers.set_view(client, PNG_VIEW)
     await delivery.finish_jobs()
     assert client.outbox.take_next()[0] is None
@@ -152,8 +153,8 @@ async def test_a_client_that_resumes_gets_the_latest_frame_in_its_encoding(deliv
     delivery.subscribers.set_view(client, PNG_VIEW)
     held = next_frame(client)
     assert np.array_equal(decode_png(held), delivery.pixels)
-    assert read_header(held).flags == FrameFlag.HELD
-    assert read_header(next_frame(other)).flags == 0
+    assert read_header(held).flags == FrameFlag.HELD | FrameFlag.AFTER_FLUSH
+    assert read_header(next_frame(other)).flags == FrameFlag.AFTER_FLUSH
 
 
 @pytest.mark.parametrize("full_size_only", [False, True])

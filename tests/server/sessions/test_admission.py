@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -399,7 +400,7 @@ async def test_a_flush_of_the_engine_drops_what_waits_and_delivers_the_messages_
     controller = services.come()
     session = services.begin()
     await told(controller)
-    services.say(ipc.Bundle(session, 7, services.clock.now() + 1, 0.1, 0.0, 0, 0, 0.0, ()))
+    services.put_bundle(session, 7)
     services.say(ipc.MessageSent(session, "progress", {"step": 1}))
     assert await told(controller) == []
     services.say(ipc.Flush(session, before=8))
@@ -438,10 +439,63 @@ async def test_a_state_change_is_in_the_welcome_of_later_viewers(services: Admis
 async def test_engine_messages_for_a_session_that_is_over_are_dropped(services: AdmissionFixture) -> None:
     services.come()
     services.begin()
-    services.say(ipc.Bundle("s-before", 7, 0.0, 0.1, 0.0, 0, 0, 0.0, ()))
     services.say(ipc.Ended("s-before", None))
-    assert services.engine.of(ipc.Credit) == [ipc.Credit("s-before", 7, 0.0)]
     assert services.slot.session is not None
+
+
+async def end_and_start_the_next(services: AdmissionFixture) -> None:
+    services.end()
+    services.come()
+    services.begin()
+
+
+async def crash_and_start_the_next(services: AdmissionFixture) -> None:
+    services.crash()
+    services.load()
+    services.come()
+    services.begin()
+
+
+async def restart_and_start_the_next(services: AdmissionFixture) -> None:
+    services.slot.on_engine_restart()
+    services.load()
+    services.come()
+    services.begin()
+
+
+async def end(services: AdmissionFixture) -> None:
+    services.end()
+
+
+async def crash(services: AdmissionFixture) -> None:
+    services.crash()
+
+
+@pytest.mark.parametrize(
+    "finish", [end, crash, end_and_start_the_next, crash_and_start_the_next, restart_and_start_the_next]
+)
+async def test_a_bundle_of_a_session_that_is_over_is_never_queued(
+    services: AdmissionFixture, finish: Callable[[AdmissionFixture], Awaitable[None]]
+) -> None:
+    services.come()
+    session = services.begin()
+    services.put_bundle(session, 6)
+    assert services.engine.of(ipc.Credit) == []
+    await finish(services)
+    before = len(services.playouts[0])
+    services.put_bundle(session, 7)
+    assert len(services.playouts[0]) == before
+    assert services.engine.of(ipc.Credit)[-1] == ipc.Credit(session, 7, 0.0)
+
+
+async def test_a_session_that_is_stopped_before_its_start_shows_no_bundle(services: AdmissionFixture) -> None:
+    controller = services.come()
+    session = services.session
+    services.admission.detach(controller)
+    services.say(ipc.Started(session, services.clock.now(), {}))
+    services.put_bundle(session, 0)
+    assert len(services.playouts[0]) == 0
+    assert services.engine.of(ipc.Credit) == [ipc.Credit(session, 0, 0.0)]
 
 
 @pytest.mark.parametrize(("exposed", "words"), [(True, "KeyError: 'x'"), (False, "the model failed in this session")])

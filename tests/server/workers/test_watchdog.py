@@ -150,11 +150,10 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
     def start(**_: object) -> Any:
         return process
 
-    def receive(message: ipc.Message, _: object) -> None:
-        received.put_nowait(message)
-
     options = ServeOptions(manifest=MANIFEST, config={})
-    run = EngineRun(receive, clock, start, options, ids=dict, oom_kills=OomKills())
+    run = EngineRun(
+        received.put_nowait, clock, start, options, on_bundle=lambda _, __: None, ids=dict, oom_kills=OomKills()
+    )
     running = asyncio.create_task(run.run(ipc.Load("", "", "", {}, "", "")))
 
     async def answer(*messages: ipc.Message) -> None:
@@ -182,7 +181,13 @@ async def test_a_recording_engine_has_time_to_write_the_rest(tmp_path: Path) -> 
     process = SocketOfEngine()
     options = ServeOptions(manifest=MANIFEST, config={}, record=tmp_path)
     run = EngineRun(
-        lambda *_: None, FakeClock(), lambda **_: cast("Any", process), options, ids=dict, oom_kills=OomKills()
+        lambda _: None,
+        FakeClock(),
+        lambda **_: cast("Any", process),
+        options,
+        on_bundle=lambda _, __: None,
+        ids=dict,
+        oom_kills=OomKills(),
     )
     before = time.monotonic()
     await run.stop()
