@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.raw_client import request_upgrade
-from reactor_runtime.wire.media_header import MediaHeader, detach
+from reactor_runtime.wire.containers import detach
+from reactor_runtime.wire.media_header import MediaHeader
 
 LARGEST = 4_000_000
 

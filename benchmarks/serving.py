@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.client import Frame, connect
 from reactor_runtime.client.media import read_header
+from reactor_runtime.wire.containers import JPEG
 from tests.processes import children, engines_of
 
 MODEL = Path(__file__).parent / "model"
@@ -72,7 +73,7 @@ def address(port: int, host: str = "127.0.0.1") -> str:
 
 def age_s(frame: Frame) -> float:
     """Return the time since the model handed a frame over; both ends use the same clock here."""
-    return time.time() - read_header(frame.jpeg).wall_us / 1e6
+    return time.time() - read_header(JPEG, frame.jpeg).wall_us / 1e6
 
 
 def cpu_s() -> float:

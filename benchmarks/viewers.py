@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.client_process import ClientGroup, Report, client_processes, measure_all
 from benchmarks.serving import running, serving
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 
 Row = tuple[str, str, str]
 FPS = 30

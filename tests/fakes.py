@@ -21,7 +21,8 @@ from reactor_runtime.server.encoding.encoder import Encoder, JobBatch
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.testing.clock import FakeClock, settle
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 
 R = TypeVar("R")
 M = TypeVar("M")

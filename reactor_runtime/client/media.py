@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,9 +16,14 @@ from numpy.typing import NDArray
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg, wav
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
+from reactor_runtime.wire.containers import JPEG, Container
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 MAX_SOUND_S = 5.0
+
+Decoder = Callable[[bytes], NDArray[np.uint8]]
+# How this client decodes the pixels of each container of frames.
+DECODERS: Mapping[Container, Decoder] = {JPEG: jpeg.decode}
 
 
 # Without `eq`: comparing arrays gives an array, not a boolean.
@@ -59,23 +65,24 @@ class Frame:
     held: bool
     delay_ms: float
     jpeg: bytes = field(repr=False)
+    _decode: Decoder = field(default=DECODERS[JPEG], repr=False, compare=False)
 
     @functools.cached_property
     def array(self) -> NDArray[np.uint8]:
         """Return the pixels, decoded on first access."""
-        return jpeg.decode(self.jpeg)
+        return self._decode(self.jpeg)
 
 
-def read_header(data: bytes) -> MediaHeader:
+def read_header(container: Container, data: bytes) -> MediaHeader:
     """Return the header of a media file. Raises `WireError` for a file without one."""
-    header, _ = detach(data)
+    header = container.read(data)
     if header is None:
         raise WireError(ErrorCode.BAD_MEDIA, "a file without a reactor header")
     return header
 
 
-def read_frame(header: MediaHeader, data: bytes, *, delay_s: float) -> Frame:
-    """Return a frame for a JPEG of the server, without decoding it."""
+def read_frame(header: MediaHeader, data: bytes, decode: Decoder, *, delay_s: float) -> Frame:
+    """Return a frame for a file of the server, without decoding it."""
     return Frame(
         header.track,
         header.seq,
@@ -85,6 +92,7 @@ def read_frame(header: MediaHeader, data: bytes, *, delay_s: float) -> Frame:
         bool(header.flags & FrameFlag.HELD),
         1e3 * delay_s,
         data,
+        decode,
     )
 
 

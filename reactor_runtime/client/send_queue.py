@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from reactor_runtime.client.messages import Track, write
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
-from reactor_runtime.wire.media_header import MediaHeader, attach, media_kind
+from reactor_runtime.wire.containers import INPUTS, attach, container_of, names_of
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
 
 MAX_SOUNDS = 100
@@ -43,7 +44,7 @@ class OutgoingMedia:
             assert self.track.sample_rate is not None, "audio tracks have a sample rate"
             file = wav.encode(self.content.astype(np.int16, copy=False), self.track.sample_rate)
         us = int(self.at_s * 1e6)
-        return attach(MediaHeader(self.track.name, self.seq, us, us), file)
+        return attach(MediaHeader(self.track.name, self.seq, us, us), file, INPUTS)
 
 
 class SendQueue:
@@ -142,7 +143,7 @@ def _checked(track: Track, content: object) -> bytes | NDArray[np.uint8] | NDArr
 
 
 def _checked_file(track: Track, content: bytes) -> bytes:
-    if media_kind(content) != track.kind:
-        name = "JPEG" if track.kind == "video" else "WAV"
-        raise ValueError(f"{track.name}: these bytes are not a {name} file")
+    container = container_of(content, INPUTS)
+    if container is None or container.kind != track.kind:
+        raise ValueError(f"{track.name}: these bytes are not a {names_of(INPUTS, track.kind)} file")
     return content

@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.errors import ClientError, ConnectionLost
-from reactor_runtime.client.media import Frame, NewestFrames, ReceivedSound, read_frame, read_header, read_sound
+from reactor_runtime.client.media import (
+    DECODERS,
+    Decoder,
+    Frame,
+    NewestFrames,
+    ReceivedSound,
+    read_frame,
+    read_header,
+    read_sound,
+)
 from reactor_runtime.client.messages import Message
 from reactor_runtime.client.protocol import ClientProtocol, SessionScope
 from reactor_runtime.client.send_queue import SendQueue
 from reactor_runtime.client.status import Phase
 from reactor_runtime.errors import WireError
+from reactor_runtime.wire.containers import WAV, Container, required_container_of
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +58,10 @@ class SessionStreams:
     cannot be sent any more.
     """
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, *, decoders: Mapping[Container, Decoder] = DECODERS) -> None:
         self.protocol = ClientProtocol(role)
+        self._decoders = decoders
+        self._containers = (*decoders, WAV)
         self.frames = NewestFrames()
         self.sound = ReceivedSound()
         self.send_queue = SendQueue()
@@ -163,13 +175,14 @@ class SessionStreams:
             self.frames.end_session()
 
     def _receive_media(self, data: bytes, now: float, wall_s: float) -> None:
-        header = read_header(data)
+        container = required_container_of(data, self._containers)
+        header = read_header(container, data)
         delay_s = self.protocol.clock.age_s(header.wall_us, wall_s)
-        if data[:4] == b"RIFF":
+        if container is WAV:
             self.sound.put_sound(read_sound(header, data, delay_s=delay_s))
             return
         self.protocol.input_delay.on_frame(header.applied, now)
-        frame = read_frame(header, data, delay_s=delay_s)
+        frame = read_frame(header, data, self._decoders[container], delay_s=delay_s)
         is_new = self.frames.put_frame(frame)
         if frame.track in self._polled or not is_new:
             self.acknowledge(frame)

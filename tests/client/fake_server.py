@@ -12,7 +12,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
-from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.containers import detach
 
 Answers = Mapping[str, Sequence[tuple[str, Mapping[str, object]]]]
 WELCOME: dict[str, object] = {

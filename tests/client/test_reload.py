@@ -18,7 +18,8 @@ from reactor_runtime.client import (
     Track,
     connect,
 )
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 from tests.cli.command import reactor
 from tests.clients.scripted_server import JPEG
 from tests.timeouts import TIMEOUT_S

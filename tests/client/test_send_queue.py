@@ -9,7 +9,7 @@ import pytest
 from reactor_runtime.client.messages import Track
 from reactor_runtime.client.send_queue import MAX_SOUNDS, OutgoingMedia, SendQueue
 from reactor_runtime.media import jpeg, wav
-from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.containers import detach
 
 CAMERA, SIDE = Track("camera", "video", "in"), Track("side", "video", "in")
 MICROPHONE = Track("mic", "audio", "in", 16_000)

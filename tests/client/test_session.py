@@ -23,7 +23,8 @@ from reactor_runtime.client import (
     connect,
 )
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 from tests.client.fake_server import FakeServer
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.client.errors import ConnectionLost
+from reactor_runtime.client.media import DECODERS
 from reactor_runtime.client.streams import SessionStreams
 from reactor_runtime.media import jpeg
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 from tests.client.test_send_queue import gray
+from tests.server.encoding.png_encoding import PNG, decode_png
 
 TYPES = ["welcome", "state", "reply", "error", "session", "queue", "stats", "pong", "of_a_later_version"]
 KEYS = [
@@ -74,6 +78,19 @@ def test_media_without_a_header_is_logged_and_skipped(caplog: pytest.LogCaptureF
     assert frame is not None
     assert (frame.seq, frame.pts_s) == (4, 2.0)
     assert frame.delay_ms == pytest.approx(100)
+
+
+def test_a_frame_of_another_encoding_is_decoded() -> None:
+    streams = SessionStreams("viewer", decoders={**DECODERS, PNG.container: decode_png})
+    pixels = np.random.default_rng(5).integers(0, 256, (16, 24, 3), np.uint8)
+    file = PNG.container.attach(MediaHeader("main", 4, 0, 0), PNG.encode(pixels, 0))
+    other = attach(MediaHeader("main", 5, 0, 0), jpeg.encode(gray(9)))
+    for number, data, expected in ((4, file, pixels), (5, other, jpeg.decode(jpeg.encode(gray(9))))):
+        streams.receive(data, 1.0, 1000.0)
+        frame = streams.poll_frame("main")
+        assert frame is not None
+        assert frame.seq == number
+        assert np.array_equal(frame.array, expected)
 
 
 def test_frames_of_a_polled_track_are_acknowledged_on_arrival() -> None:

@@ -18,7 +18,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 
 Row = dict[str, Any]
 ROWS: list[Row] = json.loads(Path(__file__).with_name("conformance.json").read_text())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from http import HTTPStatus
 
+import numpy as np
 import pytest
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
@@ -13,13 +15,16 @@ from websockets.http11 import Request, Response
 from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.encoding.encoded import MediaFile
+from reactor_runtime.server.encoding.encodings import ENCODINGS
 from reactor_runtime.wire.codec import decode_text
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import CONTAINERS, attach
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
 from tests.cluster.test_worker_socket import worker
 from tests.fakes import FakeClock
 from tests.server.client import picture
+from tests.server.encoding.png_encoding import PNG
 from tests.timeouts import TIMEOUT_S
 
 
@@ -170,6 +175,45 @@ async def test_what_the_front_does_not_know_is_passed_on_in_order_and_never_repl
         sent = [await asyncio.wait_for(arrived.get(), TIMEOUT_S) for _ in UNKNOWN]
         # An image without a header is a frame of the first track of a model.
         assert sent == list(UNKNOWN.values())
+
+
+async def test_frames_of_another_encoding_are_relayed_as_frames() -> None:
+    """The newest replaces those before it, and an acknowledgement is sent for a client that sends none."""
+    pixels = np.random.default_rng(5).integers(0, 256, (16, 24, 3), np.uint8)
+    frames = [PNG.container.attach(MediaHeader("a", seq, 0, 0), PNG.encode(pixels, 0)) for seq in (1, 2)]
+    arrived: asyncio.Queue[str | bytes] = asyncio.Queue()
+
+    async def handle(connection: ServerConnection) -> None:
+        for file in frames:
+            await connection.send(file)
+        await connection.send("{}")
+        async for message in connection:
+            arrived.put_nowait(message)
+
+    client = Client(Role.CONTROLLER, "127.0.0.1", FakeClock(), encodings=(*ENCODINGS, PNG))
+    client.outbox.set_view(View(codecs=("png",)))
+    async with worker(handle) as url:
+        queued = asyncio.Event()
+        client.outbox.notify_queued(queued.set)
+        relay = Relay(client, url, lambda _: None, containers=(*CONTAINERS, PNG.container))
+        received: list[str | MediaFile] = []
+        while "{}" not in received:
+            await asyncio.wait_for(queued.wait(), TIMEOUT_S)
+            queued.clear()
+            if client.outbox.counters.offered < len(frames):
+                continue
+            while (item := client.outbox.take_next()[0]) is not None:
+                assert not isinstance(item, bytes)
+                received.append(item)
+        file, end = received
+        assert isinstance(file, MediaFile)
+        assert (file.data, end) == (frames[1], "{}")
+        relay.on_media_sent(file.header)
+        sent = [await asyncio.wait_for(arrived.get(), TIMEOUT_S) for _ in range(2)]
+    assert [json.loads(message) for message in sent] == [
+        {"type": "reactor.view", "data": {"paused": False, "codecs": ["png"]}},
+        {"type": "reactor.ack", "data": {"track": "a", "seq": 2}},
+    ]
 
 
 async def test_a_client_whose_relay_fails_is_closed(caplog: pytest.LogCaptureFixture) -> None:

@@ -24,7 +24,7 @@ from reactor_runtime.authoring.styles.block import VideoModel, starting_config
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.media import wav
 from reactor_runtime.wire.codec import decode_text
-from reactor_runtime.wire.media_header import attach, detach
+from reactor_runtime.wire.containers import attach, detach
 from reactor_runtime.wire.messages import Event
 from tests.cli.command import python, reactor, run_pytest
 from tests.clips.test_reading import video

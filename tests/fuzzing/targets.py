@@ -26,7 +26,8 @@ from reactor_runtime.server.net.limits import Budget
 from reactor_runtime.server.net.message_reader import MessageReader, Violation
 from reactor_runtime.testing.session_replay import config_changes
 from reactor_runtime.wire.codec import decode_ack, decode_text
-from reactor_runtime.wire.media_header import MediaHeader, attach, detach, read_jpeg_header
+from reactor_runtime.wire.containers import JPEG, attach, detach
+from reactor_runtime.wire.media_header import MediaHeader
 from tests.recording.test_others import FRAME, HEADER, SESSION, frame_of, recording_of, zeros
 from tests.server.net.test_message_reader import Received
 
@@ -66,7 +67,7 @@ def _read_recording(data: bytes) -> None:
 def _read_jpeg(data: bytes) -> None:
     """Read an image as the server and the engine do; decode it if that is quick."""
     header = jpeg.read_header(data)
-    read_jpeg_header(data)
+    JPEG.read(data)
     _, file = detach(data)
     if header.height * header.width <= MOST_PIXELS:
         assert jpeg.decode(file).shape == (header.height, header.width, 3)

@@ -14,7 +14,8 @@ from typing import Any
 
 from PIL import Image
 
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 
 ID = "@id@"  # where a message's own id goes
 TEXTS = (

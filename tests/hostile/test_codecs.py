@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.wire.codec import ClientMessage, decode_text, encode_text
-from reactor_runtime.wire.media_header import MediaHeader, detach
+from reactor_runtime.wire.containers import detach
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import Event
 from tests.hostile.grammar import file, hostile, message
 

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from reactor_runtime.server.routes.pages import qr_svg
-from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.containers import detach
 from reactor_runtime.wire.reload import ReloadMessage
 from reactor_runtime.wire.welcome import WelcomeMessage
 from tests.timeouts import TIMEOUT_S

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.media import wav
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 
 
 def piece(track: str, seq: int, start_s: float, samples: NDArray[np.int16], sample_rate: int, flags: int = 0) -> bytes:

@@ -11,7 +11,7 @@ import simplejpeg
 from playwright.sync_api import Page
 
 from reactor_runtime.media import wav
-from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.containers import detach
 
 RIG = """
 async ([pictures, sound]) => {

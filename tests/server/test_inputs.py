@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 from tests.server.client import Frame, WireClient, client, controlling, picture
 from tests.server.running import RunningServer, serving, write_project
 

@@ -9,7 +9,8 @@ import wave
 
 import pytest
 
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 from tests.server.client import Sound, controlling
 from tests.server.running import RunningServer
 

@@ -6,7 +6,8 @@ import json
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.wire.media_header import FrameFlag, detach
+from reactor_runtime.wire.containers import detach
+from reactor_runtime.wire.media_header import FrameFlag
 from reactor_runtime.wire.messages import Event
 from tests.fakes import jpeg_frame
 from tests.server.admission_fixture import AdmissionFixture, drain, told

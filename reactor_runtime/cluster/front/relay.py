@@ -12,7 +12,7 @@ import math
 import ssl
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum, auto
 from typing import Self
@@ -24,10 +24,10 @@ from reactor_runtime.errors import WireError
 from reactor_runtime.media import wav
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
-from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.server.encoding.track_encoding import TOP
+from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
 from reactor_runtime.wire.codec import decode_ack, decode_text, encode_text
-from reactor_runtime.wire.media_header import MediaHeader, detach, media_kind, read_jpeg_header
+from reactor_runtime.wire.containers import CONTAINERS, INPUTS, Container, container_of
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES, CloseCode
 
@@ -75,11 +75,18 @@ class Relay:
     """
 
     def __init__(
-        self, client: Client, url: str, on_end: Callable[[RelayEnd], None], *, tls: ssl.SSLContext | None = None
+        self,
+        client: Client,
+        url: str,
+        on_end: Callable[[RelayEnd], None],
+        *,
+        tls: ssl.SSLContext | None = None,
+        containers: Sequence[Container] = CONTAINERS,
     ) -> None:
         self._client = client
         self._on_end = on_end
         self._tls = tls
+        self._containers = containers
         self._client_acknowledges = False
         self._waiting: deque[tuple[str | None, str | bytes]] = deque()
         self._waiting_bytes = 0
@@ -183,7 +190,7 @@ class Relay:
         those before it.
         """
         outbox = self._client.outbox
-        media = None if isinstance(message, str) else _read_media(message)
+        media = None if isinstance(message, str) else _read_media(message, self._containers, outbox.encoding)
         if isinstance(media, EncodedFrame):
             outbox.offer_frame(media)
         elif isinstance(media, EncodedSound):
@@ -192,15 +199,21 @@ class Relay:
             self._client.send_encoded(message)
 
 
-def _read_media(data: bytes) -> EncodedFrame | EncodedSound | None:
-    """Return the frame or the sound of a worker; None for any other message."""
-    kind = media_kind(data)
+def _read_media(
+    data: bytes, containers: Sequence[Container], encoding: TrackEncoding
+) -> EncodedFrame | EncodedSound | None:
+    """Return the frame or the sound of a worker; None for any other message.
+
+    The worker has chosen the encoding for the client, and offers each frame in this alone.
+    """
+    container = container_of(data, containers)
     try:
-        if kind == "video" and (header := read_jpeg_header(data)) is not None:
-            return EncodedFrame(header, {DEFAULT: {TOP: MediaFile(kind, header, data)}}, UNKNOWN_INTERVAL_S)
-        header, file = detach(data) if kind == "audio" else (None, b"")
-        if header is None:
+        header = None if container is None else container.read(data)
+        if container is None or header is None:
             return None
+        if container.kind == "video":
+            return EncodedFrame(header, {encoding: {TOP: MediaFile("video", header, data)}}, UNKNOWN_INTERVAL_S)
+        _, file = container.detach(data)
         sound = wav.read_header(file)
         return EncodedSound(header, data, len(file) / (sound.channels * BYTES_PER_SAMPLE * sound.sample_rate))
     except WireError:
@@ -230,10 +243,11 @@ def _decode_view(text: bytes) -> View | None:
 
 def _frame_track(message: bytes) -> str | None:
     """Return the track that a frame replaces older ones of, "" for a frame without a header; None for sound."""
-    if media_kind(message) != "video":
+    container = container_of(message, INPUTS)
+    if container is None or container.kind != "video":
         return None
     try:
-        header = read_jpeg_header(message)
+        header = container.read(message)
     except WireError:
         return None
     return "" if header is None else header.track

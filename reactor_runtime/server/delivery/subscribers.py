@@ -88,7 +88,7 @@ class Subscribers:
             frame = await asyncio.shield(self._latest_frames.encode_full_size(track))
         if frame is None or DEFAULT not in frame.files:
             return None
-        return Snapshot(DEFAULT.media_type, frame.as_held().file_on(DEFAULT, TOP)[1].data)
+        return Snapshot(DEFAULT.container.media_type, frame.as_held().file_on(DEFAULT, TOP)[1].data)
 
     def play_sound(self, sound: EncodedSound) -> None:
         self._fanout.publish(sound)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
+from reactor_runtime.wire.containers import replace_header
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 
@@ -71,7 +72,7 @@ class EncodedFrame:
     def with_full_size(self) -> EncodedFrame:
         """Return a frame whose pixels were kept with its file in full size in the default encoding added."""
         assert self.pixels is not None, "a frame that was sent to no client in full size keeps its pixels"
-        data = DEFAULT.to_file(self.header, (DEFAULT.encode(self.pixels, TOP),))
+        data = DEFAULT.container.attach(self.header, DEFAULT.join((DEFAULT.encode(self.pixels, TOP),)))
         full = EncodedFrame(self.header, {DEFAULT: {TOP: MediaFile("video", self.header, data)}}, self.interval_s)
         return replace(full.merge(self), pixels=None)
 
@@ -80,7 +81,7 @@ class EncodedFrame:
         header = replace(self.header, flags=self.header.flags | FrameFlag.HELD)
         files = {
             encoding: {
-                rung: MediaFile("video", header, encoding.replace_header(header, file.data))
+                rung: MediaFile("video", header, replace_header(encoding.container, header, file.data))
                 for rung, file in by_rung.items()
             }
             for encoding, by_rung in self.files.items()

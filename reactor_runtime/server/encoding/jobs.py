@@ -22,7 +22,8 @@ from reactor_runtime.media.scale import halved
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach
+from reactor_runtime.wire.containers import WAV
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 # The rungs that clients are on by encoding, the best first; the default encoding, if in use, is the first.
 RungsInUse = Mapping[TrackEncoding, Sequence[int]]
@@ -164,11 +165,11 @@ def _encode_frame(pixels: NDArray[np.uint8], task: FrameTask, header: MediaHeade
         else:
             parts = task.band.parts.add(task.band.number, encoding.encode(pixels[task.band.rows], rung))
         if parts is not None:
-            files[rung] = MediaFile("video", header, encoding.to_file(header, parts))
+            files[rung] = MediaFile("video", header, encoding.container.attach(header, encoding.join(parts)))
     return files
 
 
 def _encode_sound(sound: BundleSound, ring: RingReader, header: MediaHeader) -> EncodedSound:
     samples = ring.samples(sound.offset, sound.channels, sound.samples)
-    data = attach(header, wav.encode(samples, sound.sample_rate))
+    data = WAV.attach(header, wav.encode(samples, sound.sample_rate))
     return EncodedSound(header, data, sound.samples / sound.sample_rate)

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from reactor_runtime.media import jpeg
 from reactor_runtime.media.bands import bands
 from reactor_runtime.server.encoding.track_encoding import Rung
-from reactor_runtime.wire.media_header import MediaHeader, attach, detach
+from reactor_runtime.wire import containers
 
 
 class JpegEncoding:
     """Encode each frame as a baseline JPEG."""
 
     name = "jpeg"
-    media_type = "image/jpeg"
+    container = containers.JPEG
     is_stateless = True
     # Each rung takes about half the bytes of the one before for a grainy 720p frame, 0.6 for a smooth one. Below
     # quality 50 half the width and height looks better for the same bytes and takes less time to encode, scaling
@@ -41,11 +41,8 @@ class JpegEncoding:
     def encode(self, pixels: NDArray[np.uint8], rung: int) -> bytes:
         return jpeg.encode(pixels, quality=self.rungs[rung].quality)
 
-    def to_file(self, header: MediaHeader, parts: Sequence[bytes]) -> bytes:
-        return attach(header, jpeg.join_bands(parts))
-
-    def replace_header(self, header: MediaHeader, file: bytes) -> bytes:
-        return attach(header, detach(file)[1])
+    def join(self, parts: Sequence[bytes]) -> bytes:
+        return jpeg.join_bands(parts)
 
 
 JPEG = JpegEncoding()

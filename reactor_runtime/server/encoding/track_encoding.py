@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.wire.media_header import MediaHeader
+from reactor_runtime.wire.containers import Container
 
 TOP = 0
 
@@ -32,15 +32,16 @@ class Rung(NamedTuple):
 class TrackEncoding(Protocol):
     """Encode the frames of a video track; encoder threads call the methods, several at once.
 
-    `name` is what clients choose it by; `rungs` are its qualities, the best first, full size before smaller ones. Each
-    frame of a stateless encoding can be decoded alone; a frame of a dependent one needs those since the last key frame.
+    `name` is what clients choose it by; `container` is the kind of its files; `rungs` are its qualities, the best
+    first, full size before smaller ones. Each frame of a stateless encoding can be decoded alone; a frame of a
+    dependent one needs those since the last key frame.
     """
 
     @property
     def name(self) -> str: ...
 
     @property
-    def media_type(self) -> str: ...
+    def container(self) -> Container: ...
 
     @property
     def is_stateless(self) -> bool: ...
@@ -60,8 +61,5 @@ class TrackEncoding(Protocol):
     def encode(self, pixels: NDArray[np.uint8], rung: int) -> bytes:
         """Encode a frame, or a band of one, in the size that it has."""
 
-    def to_file(self, header: MediaHeader, parts: Sequence[bytes]) -> bytes:
-        """Make the file of a frame from its encoded bands, or from the encoded frame, with the header in it."""
-
-    def replace_header(self, header: MediaHeader, file: bytes) -> bytes:
-        """Return a file with another header."""
+    def join(self, parts: Sequence[bytes]) -> bytes:
+        """Make the file of a frame, without a header, from its encoded bands, or from the encoded frame."""

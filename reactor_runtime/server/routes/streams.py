@@ -88,7 +88,7 @@ class _Streams(Generic[S]):
         return viewer
 
     async def _stream(self, viewer: Client, request: Request, send: Send) -> None:
-        parts = Parts(viewer.outbox.encoding.media_type, painted=_is_painted(request))
+        parts = Parts(viewer.outbox.encoding.container.media_type, painted=_is_painted(request))
         protocol = serving(request.scope, HttpProtocol)
         sender = ItemSender(partial(_send_part, send, parts))
         stream = None

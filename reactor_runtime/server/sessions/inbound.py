@@ -18,7 +18,7 @@ from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.workers.engine import Engine
-from reactor_runtime.wire.media_header import detach, media_kind
+from reactor_runtime.wire.containers import INPUTS, required_container_of
 from reactor_runtime.wire.messages import Event
 
 
@@ -108,8 +108,9 @@ def _address(data: bytes, engine: Engine) -> tuple[str, bytes]:
     inputs = [track for track in (engine.contract or {"tracks": []})["tracks"] if track["direction"] == "in"]
     if not inputs:
         raise WireError(ErrorCode.UNKNOWN_TRACK, "the model takes no video or sound")
-    header, file = detach(data)
-    kind = media_kind(file)
+    container = required_container_of(data, INPUTS)
+    header, file = container.detach(data)
+    kind = container.kind
     tracks = [track for track in inputs if track["kind"] == kind]
     if header is not None:
         tracks = [track for track in tracks if track["name"] == header.track]

@@ -12,7 +12,8 @@ from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, MOST_MESS
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS
 from reactor_runtime.server.telemetry.metrics import Metrics
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, attach, detach
+from reactor_runtime.wire.containers import attach, detach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 from reactor_runtime.wire.messages import View
 from tests.engine.rig import frame as pixels
 from tests.fakes import FakeClock, frame_of

@@ -22,7 +22,8 @@ from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.jobs import RungsInUse
 from reactor_runtime.server.telemetry.metrics import Metrics
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
+from reactor_runtime.wire.containers import detach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 from tests.engine.rig import frame
 from tests.fakes import FakeClock, HandEncoder, settle, written
 

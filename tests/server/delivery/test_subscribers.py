@@ -11,7 +11,8 @@ from reactor_runtime.server.delivery.latest_frames import LatestFrames
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile, Snapshot
 from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
+from reactor_runtime.wire.containers import detach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock, HandEncoder, jpeg_frame, settle
 from tests.server.admission_fixture import drain, told

@@ -1,4 +1,4 @@
-"""PNG as a second encoding of video tracks: the module that the recipe in docs/architecture.md asks for."""
+"""PNG as a second encoding of video tracks: the container and the encoding that docs/architecture.md asks for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,46 @@ from PIL import Image
 from reactor_runtime.server.encoding.track_encoding import Rung
 from reactor_runtime.wire.media_header import MediaHeader
 
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 # The signature and the chunk IHDR, which has to be the first.
 START_BYTES = 33
+CHUNK = struct.Struct(">I4s")
+CRC_BYTES = 4
+
+
+class PngContainer:
+    """A PNG; the header is a private chunk after IHDR."""
+
+    name = "PNG"
+    media_type = "image/png"
+    kind: Literal["video"] = "video"
+
+    def matches(self, data: bytes) -> bool:
+        return data.startswith(SIGNATURE)
+
+    def attach(self, header: MediaHeader, file: bytes) -> bytes:
+        named = b"rcTr" + header.pack()
+        chunk = struct.pack(">I", len(named) - 4) + named + struct.pack(">I", zlib.crc32(named))
+        return b"".join((file[:START_BYTES], chunk, file[START_BYTES:]))
+
+    def read(self, data: bytes) -> MediaHeader | None:
+        size, name = CHUNK.unpack_from(data, START_BYTES)
+        start = START_BYTES + CHUNK.size
+        return MediaHeader.unpack(data[start : start + size]) if name == b"rcTr" else None
+
+    def detach(self, data: bytes) -> tuple[MediaHeader | None, bytes]:
+        header = self.read(data)
+        if header is None:
+            return None, data
+        size, _ = CHUNK.unpack_from(data, START_BYTES)
+        return header, data[:START_BYTES] + data[START_BYTES + CHUNK.size + size + CRC_BYTES :]
 
 
 class PngEncoding:
-    """Encode each frame as a PNG without loss; the media header is a private chunk after IHDR."""
+    """Encode each frame as a PNG without loss."""
 
     name = "png"
-    media_type = "image/png"
+    container = PngContainer()
     is_stateless = True
     rungs = (Rung(100, 1.0, 1.0),)
 
@@ -37,26 +69,15 @@ class PngEncoding:
         Image.fromarray(pixels).save(file, "PNG", compress_level=1)
         return file.getvalue()
 
-    def to_file(self, header: MediaHeader, parts: Sequence[bytes]) -> bytes:
+    def join(self, parts: Sequence[bytes]) -> bytes:
         (file,) = parts
-        return b"".join((file[:START_BYTES], _chunk(header.pack()), file[START_BYTES:]))
-
-    def replace_header(self, header: MediaHeader, file: bytes) -> bytes:
-        end = START_BYTES + len(_chunk(read_header(file).pack()))
-        return self.to_file(header, (file[:START_BYTES] + file[end:],))
+        return file
 
 
-def read_header(file: bytes) -> MediaHeader:
-    """Return the header of a PNG of the server."""
-    size, name = struct.unpack_from(">I4s", file, START_BYTES)
-    assert name == b"rcTr"
-    start = START_BYTES + 8
-    return MediaHeader.unpack(file[start : start + size])
-
-
-def _chunk(fields: bytes) -> bytes:
-    named = b"rcTr" + fields
-    return struct.pack(">I", len(fields)) + named + struct.pack(">I", zlib.crc32(named))
+def decode_png(file: bytes) -> NDArray[np.uint8]:
+    """Return the pixels of a PNG, as a client decodes it."""
+    with Image.open(io.BytesIO(file), formats=["PNG"]) as image:
+        return np.asarray(image)
 
 
 PNG = PngEncoding()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from reactor_runtime.client.media import DECODERS
 from reactor_runtime.ipc.messages import Bundle, BundleFrame
 from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
 from reactor_runtime.media import jpeg
@@ -22,15 +23,16 @@ from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS, choose_encoding
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader, detach
+from reactor_runtime.wire.containers import CONTAINERS, detach
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock, HandEncoder, settle, written
-from tests.server.encoding.png_encoding import PNG, read_header
+from tests.server.encoding.png_encoding import PNG, decode_png
 
 REGISTERED: tuple[TrackEncoding, ...] = (*ENCODINGS, PNG)
 # Pillow fills its table of media types when it loads its plugins.
 Image.init()
-READ_BY_PILLOW = [encoding for encoding in REGISTERED if encoding.media_type in Image.MIME.values()]
+READ_BY_PILLOW = [encoding for encoding in REGISTERED if encoding.container.media_type in Image.MIME.values()]
 PNG_VIEW = View(codecs=("png",))
 
 
@@ -93,9 +95,11 @@ def next_frame(client: Client) -> bytes:
     return item.data
 
 
-def decode_png(file: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
-    with Image.open(io.BytesIO(file), formats=["PNG"]) as image:
-        return np.asarray(image)
+def read_header(file: bytes) -> MediaHeader:
+    """Return the header of a PNG of the server."""
+    header = PNG.container.read(file)
+    assert header is not None
+    return header
 
 
 async def test_each_client_gets_the_frame_in_the_encoding_that_it_chose(delivery: Delivery) -> None:
@@ -166,7 +170,7 @@ async def test_newcomers_and_snapshots_get_the_default_encoding(delivery: Delive
     file = next_frame(newcomer)
     assert np.array_equal(jpeg.decode(detach(file)[1]), jpeg.decode(jpeg.encode(delivery.pixels)))
     snapshot = await delivery.subscribers.snapshot("video")
-    assert snapshot == (DEFAULT.media_type, file)
+    assert snapshot == (DEFAULT.container.media_type, file)
 
 
 async def test_a_client_on_the_only_rung_stays_on_it(delivery: Delivery) -> None:
@@ -197,6 +201,12 @@ def test_the_first_known_codec_of_a_client_is_chosen(
     assert choose_encoding(codecs, encodings) is chosen
 
 
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda encoding: str(encoding.name))
+def test_relays_and_the_python_client_know_the_container_of_an_encoding(encoding: TrackEncoding) -> None:
+    assert encoding.container in CONTAINERS
+    assert encoding.container in DECODERS
+
+
 def test_the_default_encoding_is_stateless() -> None:
     assert DEFAULT.is_stateless
 
@@ -217,8 +227,8 @@ def test_bands_of_an_encoding_become_one_file(encoding: TrackEncoding) -> None:
     assert [row for rows in bands for row in range(720)[rows]] == list(range(720))
     header = MediaHeader("video", 1, 2, 3)
     files = [
-        encoding.to_file(header, [encoding.encode(pixels[rows], 0) for rows in bands]),
-        encoding.to_file(header, [encoding.encode(pixels, 0)]),
+        encoding.container.attach(header, encoding.join(parts))
+        for parts in ([encoding.encode(pixels[rows], 0) for rows in bands], [encoding.encode(pixels, 0)])
     ]
     first, second = (np.asarray(Image.open(io.BytesIO(file)).convert("RGB")) for file in files)
     assert np.array_equal(first, second)

@@ -14,7 +14,7 @@ from reactor_runtime.media import jpeg
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.jobs import Job, merge_frames, plan_jobs, run_job
-from reactor_runtime.wire.media_header import detach
+from reactor_runtime.wire.containers import detach
 from tests.fakes import written
 
 LEFT, RIGHT = BundleFrame("left", 3, -1, 8, 8), BundleFrame("right", 4, -1, 8, 8)

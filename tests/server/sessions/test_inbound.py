@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from reactor_runtime.ipc.messages import ClientMedia
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.delivery.client import Client
-from reactor_runtime.wire.media_header import MediaHeader, attach
+from reactor_runtime.wire.containers import attach
+from reactor_runtime.wire.media_header import MediaHeader
 from tests.engine.rig import frame
 from tests.server.admission_fixture import AdmissionFixture, told
 

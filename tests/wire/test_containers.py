@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import io
+import struct
+import wave
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from reactor_runtime.errors import WireError
+from reactor_runtime.wire.containers import (
+    CONTAINERS,
+    JPEG,
+    WAV,
+    Container,
+    attach,
+    container_of,
+    detach,
+    replace_header,
+)
+from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
+
+HEADER = MediaHeader("main_video", 7, 1_000_000, 1_700_000_000_000_000, applied=3, flags=FrameFlag.HELD)
+
+header_st = st.builds(
+    MediaHeader,
+    track=st.text(max_size=60),
+    seq=st.integers(0, 2**32 - 1),
+    pts_us=st.integers(0, 2**64 - 1),
+    wall_us=st.integers(0, 2**64 - 1),
+    applied=st.integers(0, 2**32 - 1),
+    flags=st.integers(0, 255),
+    metadata=st.binary(max_size=300),
+)
+
+
+def make_jpeg() -> bytes:
+    buffer = io.BytesIO()
+    Image.linear_gradient("L").convert("RGB").resize((48, 32)).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+def make_wav(samples: bytes = bytes(range(100))) -> bytes:
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(48000)
+        file.writeframes(samples)
+    return buffer.getvalue()
+
+
+FILES = {"jpeg": make_jpeg(), "wav": make_wav()}
+
+
+@pytest.fixture(params=FILES)
+def file(request: pytest.FixtureRequest) -> bytes:
+    return FILES[str(request.param)]
+
+
+def test_fields_have_the_offsets_of_the_specification() -> None:
+    metadata = b'{"a":1}'
+    data = attach(replace(HEADER, metadata=metadata), FILES["jpeg"])
+    assert data[0:4] == b"\xff\xd8\xff\xef"
+    assert data[6:14] == b"REACTOR\0"
+    assert struct.unpack(">BBIQQIB", data[14:41]) == (1, 2, 7, 1_000_000, 1_700_000_000_000_000, 3, 10)
+    assert data[41:51] == b"main_video"
+    length = int.from_bytes(data[4:6], "big")
+    assert data[51 : 4 + length] == metadata
+    assert data[4 + length :] == FILES["jpeg"][2:]
+
+
+def test_wav_chunk_lies_before_the_format() -> None:
+    data = attach(HEADER, FILES["wav"])
+    assert data[12:16] == b"rctr"
+    assert data[20 : 20 + len(HEADER.pack())] == HEADER.pack()
+    assert int.from_bytes(data[4:8], "little") == len(data) - 8
+    assert data.index(b"fmt ") == 12 + 8 + len(HEADER.pack()) + len(HEADER.pack()) % 2
+
+
+@given(header_st, st.binary(max_size=50))
+def test_jpeg_comes_back_byte_for_byte(header: MediaHeader, rest: bytes) -> None:
+    for jpeg in (FILES["jpeg"], b"\xff\xd8" + rest):
+        assert detach(attach(header, jpeg)) == (header, jpeg)
+
+
+@given(header_st, st.binary(max_size=50))
+def test_wav_comes_back_byte_for_byte(header: MediaHeader, samples: bytes) -> None:
+    wav = make_wav(samples + samples)
+    assert detach(attach(header, wav)) == (header, wav)
+
+
+def test_a_jpeg_is_video_and_a_wav_is_audio_and_other_files_are_neither() -> None:
+    assert container_of(b"GIF89a") is None
+    header = MediaHeader("track", 1, 2, 3)
+    for kind, container, file in (("video", JPEG, FILES["jpeg"]), ("audio", WAV, FILES["wav"])):
+        assert container_of(file) is container_of(attach(header, file)) is container
+        assert container.kind == kind
+
+
+@given(header_st)
+def test_other_programs_open_the_files(header: MediaHeader) -> None:
+    image = Image.open(io.BytesIO(attach(header, FILES["jpeg"])))
+    assert image.convert("RGB").tobytes() == Image.open(io.BytesIO(FILES["jpeg"])).convert("RGB").tobytes()
+    with wave.open(io.BytesIO(attach(header, FILES["wav"]))) as sound:
+        assert sound.readframes(1000) == bytes(range(100))
+
+
+def test_file_without_header_comes_back_as_it_is(file: bytes) -> None:
+    assert detach(file) == (None, file)
+
+
+@pytest.mark.parametrize(("container", "file"), [(JPEG, FILES["jpeg"]), (WAV, FILES["wav"])], ids=["jpeg", "wav"])
+def test_a_header_is_read_without_the_file_and_replaced(container: Container, file: bytes) -> None:
+    assert container.read(file) is None
+    data = container.attach(HEADER, file)
+    assert container.read(data) == HEADER
+    other = replace(HEADER, seq=8)
+    assert replace_header(container, other, data) == container.attach(other, file)
+
+
+def test_a_file_matches_one_container_alone() -> None:
+    for file in FILES.values():
+        assert sum(container.matches(file) for container in CONTAINERS) == 1
+
+
+def test_another_programs_app15_is_left_alone() -> None:
+    data = b"\xff\xd8\xff\xef\0\x10someone else's" + FILES["jpeg"][2:]
+    assert detach(data) == (None, data)
+
+
+def test_wav_chunk_is_found_behind_another() -> None:
+    odd = b"LIST\3\0\0\0abc\0"
+    wav = FILES["wav"]
+    longer = wav[:4] + struct.pack("<I", len(wav) - 8 + len(odd)) + wav[8:12] + odd + wav[12:]
+    data = attach(HEADER, longer)
+    chunk = data[12 : len(data) - len(longer) + 12]
+    moved = data[:12] + odd + chunk + data[12 + len(chunk) + len(odd) :]
+    assert detach(moved) == (HEADER, longer)
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (replace(HEADER, track="x" * 256), "track name of 256 bytes"),
+        (replace(HEADER, track="é" * 128), "track name of 256 bytes"),
+        (replace(HEADER, metadata=b"x" * 65536), "metadata of 65536 bytes: at most 65488"),
+        (replace(HEADER, seq=-1), "doesn't fit"),
+        (replace(HEADER, seq=2**32), "doesn't fit"),
+        (replace(HEADER, pts_us=-1), "doesn't fit"),
+        (replace(HEADER, flags=256), "doesn't fit"),
+        (replace(HEADER, track="\ud800"), "surrogates"),
+    ],
+    ids=["long name", "long encoded name", "metadata", "seq < 0", "seq", "pts", "flags", "surrogate"],
+)
+def test_fields_that_do_not_fit_are_refused(header: MediaHeader, reason: str, file: bytes) -> None:
+    with pytest.raises(ValueError, match=reason):
+        attach(header, file)
+
+
+def test_the_longest_name_fits(file: bytes) -> None:
+    header = replace(HEADER, track="x" * 255)
+    assert detach(attach(header, file)) == (header, file)
+
+
+def test_largest_metadata_fits_exactly(file: bytes) -> None:
+    header = replace(HEADER, metadata=b"x" * 65488)
+    assert detach(attach(header, file)) == (header, file)
+    with pytest.raises(ValueError, match="at most 65488"):
+        attach(replace(header, metadata=b"x" * 65489), file)
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff", b"GIF89a", b"RIFF", b"RIFF\0\0\0\0AVI "], ids=str)
+def test_other_files_are_refused(data: bytes) -> None:
+    with pytest.raises(WireError, match="neither JPEG nor WAV") as caught:
+        detach(data)
+    assert caught.value.code == "bad_media"
+    with pytest.raises(ValueError, match="neither JPEG nor WAV"):
+        attach(HEADER, data)
+
+
+def segment(payload: bytes, length: int | None = None) -> bytes:
+    size = 2 + 8 + len(payload) if length is None else length
+    return b"\xff\xd8\xff\xef" + size.to_bytes(2, "big") + b"REACTOR\0" + payload
+
+
+def wav_chunk(payload: bytes, length: int | None = None, riff: int = 10_000) -> bytes:
+    size = len(payload) if length is None else length
+    return b"RIFF" + struct.pack("<I", riff) + b"WAVErctr" + struct.pack("<I", size) + payload
+
+
+FIELDS = HEADER.pack()
+HOSTILE = {
+    "segment longer than the file": segment(FIELDS, 60_000),
+    "segment of length 0": segment(FIELDS, 0),
+    "segment shorter than the magic": segment(FIELDS, 9),
+    "segment without fields": segment(b""),
+    "fields cut off": segment(FIELDS[:26]),
+    "version 2": segment(b"\2" + FIELDS[1:]),
+    "name longer than the segment": segment(FIELDS[:26] + b"\xff" + FIELDS[27:]),
+    "name not UTF-8": segment(FIELDS[:27] + b"\xff" * 10),
+    "chunk longer than the file": wav_chunk(FIELDS, 0xFFFFFFFF),
+    "chunk a little longer than the file": wav_chunk(FIELDS, len(FIELDS) + 20),
+    "chunk longer than the RIFF": wav_chunk(FIELDS, riff=10),
+    "chunk of an even size longer than the RIFF": wav_chunk(FIELDS + b" ", riff=10),
+    "chunk without fields": wav_chunk(b""),
+    "chunk name not UTF-8": wav_chunk(FIELDS[:27] + b"\xff" * 11),
+    "endless chunks": b"RIFF\xff\xff\xff\xffWAVE" + b"junk\0\0\0\0" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_header_is_bad_media(name: str) -> None:
+    with pytest.raises(WireError) as caught:
+        detach(HOSTILE[name])
+    assert caught.value.code == "bad_media"
+
+
+def outcome(data: bytes) -> str:
+    try:
+        detach(data)
+    except WireError as error:
+        return error.code
+    return "detached"
+
+
+@given(st.binary(max_size=80), st.integers(0, 0xFFFF), st.integers(0, 0xFFFFFFFF))
+def test_any_junk_is_a_file_or_a_wire_error(junk: bytes, length: int, size: int) -> None:
+    for data in (junk, b"\xff\xd8" + junk, segment(junk, length), wav_chunk(junk, size), wav_chunk(junk, riff=size)):
+        assert outcome(data) in ("detached", "bad_media")
+
+
+@given(st.integers(0, 200), st.integers(0, 255), st.integers(0, 200))
+def test_damaged_files_give_a_file_or_a_wire_error(position: int, value: int, keep: int) -> None:
+    for file in FILES.values():
+        data = bytearray(attach(HEADER, file))
+        data[position % len(data)] = value
+        for damaged in (bytes(data), bytes(data[:keep])):
+            assert outcome(damaged) in ("detached", "bad_media")
