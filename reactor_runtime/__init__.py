@@ -7,78 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__all__ = [
-    "Audio",
-    "BufferClosed",
-    "Button",
-    "ClientInfo",
-    "CommandError",
-    "Idle",
-    "Input",
-    "InputField",
-    "InputState",
-    "Key",
-    "Keys",
-    "Look",
-    "MessageField",
-    "ModelMessage",
-    "Output",
-    "PipelineExecutor",
-    "Pointer",
-    "ReactorModel",
-    "ReactorPipeline",
-    "ReadMode",
-    "StepResult",
-    "Stick",
-    "Tap",
-    "UploadedFile",
-    "Video",
-    "VideoModel",
-    "Wheel",
-    "__version__",
-    "asgi",
-    "command",
-    "connected",
-    "disconnected",
-    "event",
-    "get_ctx",
-    "model",
-    "serve",
-]
-
 if TYPE_CHECKING:
-    from reactor_runtime.authoring.events.events import connected, disconnected, event
-    from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage
-    from reactor_runtime.authoring.events.state import InputState
-    from reactor_runtime.authoring.styles.block import VideoModel, command, model
-    from reactor_runtime.authoring.styles.context import get_ctx
-    from reactor_runtime.authoring.styles.pipeline import Idle, ReactorPipeline
-    from reactor_runtime.authoring.styles.reactor_model import ReactorModel
-    from reactor_runtime.authoring.tracks.backlog import BufferClosed, ReadMode
-    from reactor_runtime.authoring.tracks.inputs import Input
-    from reactor_runtime.authoring.tracks.tracks import Audio, Output, Video
-    from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
-    from reactor_runtime.authoring.values.fields import InputField, MessageField
-    from reactor_runtime.authoring.values.upload import UploadedFile
-    from reactor_runtime.serving import asgi, serve
-    from reactor_runtime.testing.executor import PipelineExecutor, StepResult
-
-    __version__: str
+    from reactor_runtime.interface import *  # noqa: F403  # its `__all__` is the list
+    from reactor_runtime.interface import __all__ as __all__
 else:
 
     def __getattr__(name: str) -> object:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if name == "__version__":
-            from reactor_runtime.version import version
+        from importlib.util import find_spec
 
-            value: object = version()
-        else:
+        # `from reactor_runtime import wire` asks here first; an answer from `interface` would import all of authoring.
+        is_private = name.startswith("_") and name not in ("__all__", "__version__")
+        if not is_private and find_spec(f"{__name__}.{name}") is None:
             from reactor_runtime import interface
 
-            value = getattr(interface, name)
-        globals()[name] = value
-        return value
+            if name == "__all__" or name in interface.__all__:
+                value = getattr(interface, name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        from reactor_runtime import interface
+
+        return sorted({*globals(), *interface.__all__})

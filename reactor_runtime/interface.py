@@ -1,10 +1,9 @@
-"""The public names, which `reactor_runtime` exports."""
+"""The public names and where each is defined; `reactor_runtime` exports the same names, imported on first use."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reactor_runtime import __version__
 from reactor_runtime.authoring.events.events import connected, disconnected, event
 from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage
 from reactor_runtime.authoring.events.state import InputState
@@ -19,6 +18,7 @@ from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, P
 from reactor_runtime.authoring.values.fields import InputField, MessageField
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.serving import asgi, serve
+from reactor_runtime.version import version
 
 __all__ = [
     "Audio",
@@ -58,6 +58,8 @@ __all__ = [
     "model",
     "serve",
 ]
+
+__version__ = version()
 
 if TYPE_CHECKING:
     from reactor_runtime.testing.executor import PipelineExecutor, StepResult

@@ -11,49 +11,21 @@ import pytest
 import reactor_runtime
 from reactor_runtime import interface
 
-NAMES = [
-    "Audio",
-    "BufferClosed",
-    "Button",
-    "ClientInfo",
-    "CommandError",
-    "Idle",
-    "Input",
-    "InputField",
-    "InputState",
-    "Key",
-    "Keys",
-    "Look",
-    "MessageField",
-    "ModelMessage",
-    "Output",
-    "PipelineExecutor",
-    "Pointer",
-    "ReactorModel",
-    "ReactorPipeline",
-    "ReadMode",
-    "StepResult",
-    "Stick",
-    "Tap",
-    "UploadedFile",
-    "Video",
-    "VideoModel",
-    "Wheel",
-    "__version__",
-    "asgi",
-    "command",
-    "connected",
-    "disconnected",
-    "event",
-    "get_ctx",
-    "model",
-    "serve",
-]
+NAMES = interface.__all__
 
 
-@pytest.mark.parametrize("module", [reactor_runtime, interface], ids=["package", "interface"])
-def test_public_names_are_listed_sorted(module: object) -> None:
-    assert vars(module)["__all__"] == NAMES == sorted(NAMES)
+def test_public_names_are_sorted() -> None:
+    assert sorted(set(NAMES)) == NAMES
+
+
+def test_the_package_has_the_same_list() -> None:
+    assert reactor_runtime.__all__ == NAMES
+
+
+def test_a_star_import_of_the_package_gives_the_public_names() -> None:
+    names: dict[str, object] = {}
+    exec("from reactor_runtime import *", names)
+    assert set(NAMES) == names.keys() - {"__builtins__"}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -70,6 +42,13 @@ def test_unknown_name_is_an_attribute_error() -> None:
         _ = reactor_runtime.Vidoe  # type: ignore[attr-defined]  # the typo is the test
 
 
+def test_what_the_interface_imports_for_itself_is_not_public() -> None:
+    assert hasattr(interface, "version")
+    from reactor_runtime import version
+
+    assert version.__name__ == "reactor_runtime.version"
+
+
 def test_version_is_a_string() -> None:
     assert reactor_runtime.__version__
 
@@ -78,6 +57,16 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     program = (
         "import sys, reactor_runtime; "
         "print([name for name in ('numpy', 'pydantic', 'pydantic_core') if name in sys.modules])"
+    )
+    root = Path(__file__).parent.parent
+    result = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_importing_a_subpackage_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from reactor_runtime import errors; "
+        "print([name for name in ('numpy', 'reactor_runtime.interface') if name in sys.modules])"
     )
     root = Path(__file__).parent.parent
     result = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)

@@ -32,7 +32,7 @@ SHARED = frozenset(
         "verbosity",
     }
 )
-# Each of the two files gives the names of the other.
+# The first gives the names of the second.
 PUBLIC_API = ("reactor_runtime", "reactor_runtime.interface")
 ARROWS = {
     "cli": {
