@@ -88,7 +88,7 @@ class Watched:
     def __init__(self) -> None:
         self.found: list[ReactorError] = []
         self.now = 0.0
-        self.first_step = FirstStep(Contract.of(Plain), self.found.append, now=lambda: self.now)
+        self.first_step = FirstStep(served_model(Plain), self.found.append, now=lambda: self.now)
         self.emit(full(9))
 
     def emit(self, *levels: NDArray[np.uint8], sound: bool = False) -> None:
