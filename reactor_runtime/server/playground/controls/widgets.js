@@ -223,7 +223,7 @@ function withSeconds(text) {
 /** Return a date with an offset as the same moment in the browser's time zone, as an input takes it. */
 function toLocal(text) {
   const at = new Date(text);
-  return new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
 function json(spec, options, attributes) {
