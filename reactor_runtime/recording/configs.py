@@ -40,6 +40,9 @@ def parse_config(text: str) -> dict[str, Any]:
         values = json.loads(text)
     # Earlier versions wrote YAML.
     except (ValueError, RecursionError):
+        # No version wrote merge keys, and a few hundred bytes with them take minutes in some releases of PyYAML.
+        if "<<" in text:
+            raise ValueError("the config has a merge key") from None
         values = parse_value(text)
     if values is None:
         return {}

@@ -11,7 +11,8 @@ def test_the_config_of_a_recording_of_an_earlier_version_is_yaml() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[1]", "a: !!python/name:os.system", "a: !!timestamp x", "{", "[" * 100_000, '{"a": ' * 100 + "1"]
+    "text",
+    ["[1]", "a: !!python/name:os.system", "a: !!timestamp x", "<<: {a: 1}", "{", "[" * 100_000, '{"a": ' * 100 + "1"],
 )
 def test_what_no_project_has_as_its_config_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
