@@ -42,8 +42,20 @@ BLOCKED = "This page has no permission to connect to the local network, where 19
     [
         ("loopback", ["localhost", "model.localhost", "127.0.0.1", "127.1.2.3", "[::1]"]),
         ("local", ["10.0.0.1", "172.16.0.1", "172.31.9.9", "192.168.0.2", "169.254.1.1", "box.local"]),
+        ("local", ["100.64.0.1", "100.101.102.103", "100.127.255.254"]),
         ("local", ["[fd00::1]", "[fc01::2]", "[fe80::1]"]),
-        ("public", ["models.example", "8.8.8.8", "172.32.0.1", "[2001:db8::1]", "10.example.com", "localhost.example"]),
+        (
+            "public",
+            [
+                "models.example",
+                "8.8.8.8",
+                "172.32.0.1",
+                "100.128.0.1",
+                "[2001:db8::1]",
+                "10.example.com",
+                "localhost.example",
+            ],
+        ),
     ],
 )
 def test_the_kind_of_an_address_is_read_from_its_host(space: str, hosts: list[str]) -> None:

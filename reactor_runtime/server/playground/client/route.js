@@ -89,8 +89,9 @@ export class Route {
 }
 
 const LOOPBACK = /^(localhost|.+\.localhost|127\.[\d.]+|\[::1\])$/;
+// 100.64 to 100.127 are addresses behind the NAT of a provider, and of VPNs.
 const LOCAL =
-  /^(.+\.local|10\.[\d.]+|192\.168\.[\d.]+|169\.254\.[\d.]+|172\.(1[6-9]|2\d|3[01])\.[\d.]+|\[(f[cd]|fe[89ab]).+\])$/;
+  /^(.+\.local|10\.[\d.]+|192\.168\.[\d.]+|169\.254\.[\d.]+|172\.(1[6-9]|2\d|3[01])\.[\d.]+|100\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.[\d.]+|\[(f[cd]|fe[89ab]).+\])$/;
 
 /** Return the kind of address of a host, as far as its name shows it. */
 export function spaceOf(hostname) {
