@@ -3,12 +3,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from reactor_cli.environment import host_of, in_space, port_of, space_access
 from reactor_runtime.errors import UsageError
+from reactor_runtime.server.net.application import Application, Peer
+from reactor_runtime.server.net.http_reader import Request
+from reactor_runtime.server.net.shares import Accounts
 from reactor_runtime.server.options import Access
 from reactor_runtime.server.security.hosts import Hosts
+from reactor_runtime.server.security.proxies import Proxies
+from reactor_runtime.server.telemetry.metrics import LabelledCounter
 
 SPACE = {"SPACE_ID": "me/my-space", "SPACE_HOST": "Me-My-Space.hf.space"}
 
@@ -64,14 +68,15 @@ def test_a_space_answers_to_its_names_and_may_be_shown_by_the_hub() -> None:
     assert access.origins == ("https://huggingface.co",)
 
 
-async def test_in_a_space_a_client_cannot_forge_its_address() -> None:
+def test_in_a_space_a_client_cannot_forge_its_address() -> None:
+    forged = (b"x-forwarded-for", b"203.0.113.1, 198.51.100.7, 10.0.0.4")
+    proxies = Proxies(space_access(Access(), SPACE).proxies)
+
     async def app(*_: Any) -> None: ...
 
-    forged = (b"x-forwarded-for", b"203.0.113.1, 198.51.100.7, 10.0.0.4")
-    request: Any = {"type": "http", "client": ("10.16.1.2", 80), "headers": [forged]}
-    unused: Any = None
-    await ProxyHeadersMiddleware(app, list(space_access(Access(), SPACE).proxies))(request, unused, unused)
-    assert request["client"] == ("198.51.100.7", 0)
+    application = Application(app, LabelledCounter(), proxies, Accounts())
+    client = application.client_of(Peer("10.16.1.2", 80, secure=False), Request(headers=[forged]))
+    assert client.address == "198.51.100.7"
 
 
 def test_in_a_space_the_option_on_proxies_comes_first() -> None:
