@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 REQUEST_S = 10.0
 KEPT_ALIVE_S = 5.0
 STALLED_S = 20.0
-PATIENCE_S = 3.0
+PATIENCE_S = 10.0
 LINGER_S = 0.25
 MOST_DROPPED_BYTES = 1 << 20
 _TOO_SLOW = "the request took too long to arrive\n"
@@ -36,7 +36,7 @@ class HttpProtocol(ClientConnection):
     """Serve the requests of a connection, with limits on time.
 
     A request has to arrive within 10 s. A peer that reads nothing of its response for 20 s is disconnected. An address
-    that has used its share of the loop is not read; a request that waits longer than 3 s is answered with 429.
+    that has used its share of the loop is not read; a request that waits longer than 10 s is answered with 429.
     Little is buffered, so that the newest frame can replace one that is not sent yet.
     """
 

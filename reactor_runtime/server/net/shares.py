@@ -10,7 +10,7 @@ from reactor_runtime.server.net.limits import MOST_SOURCES, LineLimit, TokenBuck
 
 ADDRESS_PER_S = 0.05
 # Enough for several people behind one address who open the page.
-ADDRESS_AT_ONCE_S = 0.25
+ADDRESS_AT_ONCE_S = 1.0
 AT_ONCE_S = 0.1
 POOL_PER_S = 0.1
 # More than a thread can spend, even if long work counts more.

@@ -32,6 +32,14 @@ def test_an_address_uses_its_share_over_time_and_a_burst_after_a_rest(accounts: 
     assert spent == pytest.approx(ADDRESS_AT_ONCE_S + 60 * ADDRESS_PER_S, rel=0.1)
 
 
+def test_many_people_behind_one_address_open_the_page_at_once(accounts: Accounts) -> None:
+    share = accounts.of("192.0.2.1", 0.0)
+    # A load has 82 requests, and took 17 to 21 ms of CPU.
+    for _ in range(48 * 82):
+        share.spend(0.0, 0.020 / 82)
+    assert share.wait_s(0.0) == 0.0
+
+
 def test_all_connections_of_an_address_and_of_an_ipv6_network_have_one_share(accounts: Accounts) -> None:
     assert accounts.of("192.0.2.1", 0.0) is accounts.of_peer("192.0.2.1", 1.0)
     assert accounts.of("::ffff:192.0.2.1", 0.0) is accounts.of("192.0.2.1", 0.0)
