@@ -144,6 +144,7 @@ def test_an_exception_of_the_model_has_its_line(project: Path) -> None:
     outcome = replayed(project, "hashes.mcap")
     assert "MyModel.inference() never yields" in outcome.err.splitlines()[0]
     assert "pipeline.py:" in outcome.err.splitlines()[1]
+    change(project, "            return", "            yield")
     change(project, "    def load(self", "    def unused(self")
     change(project, "    def inference", "    def load(self, config):\n        1 / 0\n\n    def inference")
     assert replayed(project, "hashes.mcap").code == 4

@@ -153,7 +153,7 @@ async def test_a_session_in_which_the_code_is_edited_is_recorded_to_its_end(tmp_
     assert recording.errors[0].error == "the model failed: ZeroDivisionError: integer division or modulo by zero"
     last = recording.code_changes[-1].step
     assert recording.steps > last + 25
-    outcome = reactor("replay", str(file), cwd=project.folder)
+    outcome = reactor("replay", str(file), "--config-from", "recording", cwd=project.folder)
     changes, result = outcome.out.splitlines()
     assert changes.startswith(f"the code changed 5 times, at last after step {last} of the recording; ")
     # The frames that the client saw after the last edit are the same.
