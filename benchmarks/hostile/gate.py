@@ -67,7 +67,7 @@ class Attack:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a flood took from the client of the attacked server, beside the client of the control."""
+    """Hold what a flood took from the client of the attacked server, beside the client of the control."""
 
     requests_per_s: int
     attacked: Seen

@@ -28,7 +28,7 @@ PING = json.dumps({"type": "reactor.ping", "data": {"t": 0}})
 
 @dataclass(slots=True)
 class Seen:
-    """What one client has seen: frames, the times of its pings, and how often its connection was lost."""
+    """Hold what one client has seen: frames, times of pings, and how often its connection was lost."""
 
     frames: int = 0
     pings_s: list[float] = field(default_factory=list)

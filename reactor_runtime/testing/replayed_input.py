@@ -36,7 +36,7 @@ class ReplayPosition:
         self.wake_reads()
 
     def wake_reads(self) -> None:
-        """Let reads that wait look at the position again."""
+        """Wake the reads that wait, which then read the position again."""
         self._changed.set()
         self._changed = asyncio.Event()
 
