@@ -104,7 +104,7 @@ class BlockContext:
 
     def disable_monitoring(self) -> None:
         with self._lock:
-            self._stopwatch.pause(self._clock.now())
+            self._stopwatch.pause()
 
     def get_track(self, name: str | None = None) -> ContextTrack:
         if name not in self._tracks:

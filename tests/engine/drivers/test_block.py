@@ -83,6 +83,31 @@ def test_a_pause_on_purpose_does_not_lower_the_rate(pause_s: float) -> None:
         assert (slowest_s > 0.1) is (pause_s > 0)
 
 
+class Idling(Paced):
+    """Wait one second and then pause for five on purpose, before every fifth to eighth block."""
+
+    def start_session(self) -> None:
+        ctx = get_ctx()
+        for number in range(14):
+            if 4 <= number < 8:
+                self.spend(1.0)
+                ctx.disable_monitoring()
+                self.spend(5.0)
+            ctx.enable_monitoring()
+            self.spend(0.4)
+            ctx.emit_block(batch(*range(12)))
+
+
+def test_waiting_before_pauses_on_purpose_does_not_lower_the_rate() -> None:
+    with Studio(Idling, {"block_s": ()}) as studio:
+        studio.model.spend = studio.clock.spend
+        studio.connect()
+        studio.run(40)
+        within_blocks = [gap for gap in gaps(studio) if gap < 1]
+        assert len(within_blocks) > 12 * 10
+        assert max(within_blocks) < 0.05
+
+
 def test_the_queue_is_two_blocks_and_then_emit_block_waits() -> None:
     def script(model: Scripted) -> None:
         for number in range(9):
