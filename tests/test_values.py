@@ -115,7 +115,7 @@ def in_recording(value: Any, _: Path) -> Any:
 def to_worker(value: Any, _: Path) -> Any:
     options = ServeOptions(manifest=MANIFEST, config={"key": value})
     job = WorkerJob.of(options, cluster="test", worker="w-1", secret="5", project="/project")
-    return WorkerJob.from_json(job.to_json()).config["key"]
+    return WorkerJob.from_json(job.to_json()).options["config"]["key"]
 
 
 WAYS = [

@@ -8,21 +8,42 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import TypeAdapter
+
 from reactor_runtime import manifest
-from reactor_runtime.server.options import Access, ServeOptions, TurnLimits
+from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.version import version
 
 # The model prints to the same standard output.
 _MARK = "\x01reactor-worker "
 
 
+# The options of the front that no worker gets, because a worker has its own value or only the front reads them. All
+# other fields of `ServeOptions` and `Access` reach the workers.
+LOCAL: Mapping[str, bool | set[str]] = {
+    "manifest": True,
+    "host": True,
+    "port": True,
+    "max_waiting": True,
+    "sessions": True,
+    "gpus": True,
+    "trace": True,
+    "record": True,
+    "record_video": True,
+    "reload": True,
+    "access": {"token", "hosts", "origins", "per_address", "root_path", "proxies", "connects_to"},
+}
+_OPTIONS = TypeAdapter(ServeOptions)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerJob:
-    """Describe a worker: its id and cluster, the project on its machine, and its options of `reactor run`.
+    """Describe a worker: its id and cluster, the project on its machine, and the front's options but those in `LOCAL`.
 
     `version` is that of Reactor at the front, `build` a hash of the project and of these options. `url` is the worker's
     URL for clients, with {host}, {node} and {port}; "" is the worker's address.
@@ -32,46 +53,21 @@ class WorkerJob:
     worker: str
     secret: str
     project: str
-    config: dict[str, Any]
+    options: dict[str, Any]
     version: str = ""
     build: str = ""
     host: str = "127.0.0.1"
     ports: tuple[int, int] = (0, 0)
     url: str = ""
-    max_viewers: int = 100
-    max_session_s: float = 0.0
-    idle_timeout_s: float = 0.0
-    resume_grace_s: float = 0.0
-    step_timeout_s: float = 0.0
-    load_timeout_s: float = 0.0
-    drain_timeout_s: float = 0.0
-    expose_errors: bool = False
-    certificate: str = ""
-    key: str = ""
-    log_level: str = "info"
-    log_format: str = "text"
 
     @classmethod
     def of(cls, options: ServeOptions, **others: Any) -> Self:
         """Return the job of a worker that serves with the options of its front."""
-        access, limits = options.access, options.limits
-        return cls(
-            version=version(),
-            config=options.config,
-            max_viewers=options.max_viewers,
-            max_session_s=limits.max_session_s,
-            idle_timeout_s=limits.idle_timeout_s,
-            resume_grace_s=limits.resume_grace_s,
-            step_timeout_s=options.step_timeout_s,
-            load_timeout_s=options.load_timeout_s,
-            drain_timeout_s=options.drain_timeout_s,
-            expose_errors=options.exposes_errors,
-            certificate="" if access.certificate is None else str(access.certificate),
-            key="" if access.key is None else str(access.key),
-            log_level=options.log_level,
-            log_format=options.log_format,
-            **others,
-        )
+        # Whether errors are exposed depends on the addresses at which the front can be reached.
+        access = replace(options.access, expose_errors=options.exposes_errors)
+        values = _OPTIONS.dump_python(replace(options, access=access), mode="json", exclude=LOCAL)
+        # Pydantic writes an infinite number as null; the config is JSON as it is.
+        return cls(version=version(), options={**values, "config": options.config}, **others)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -90,32 +86,17 @@ class WorkerJob:
 
     def serve_options(self, port: int) -> ServeOptions:
         """Return the options of the worker's server: one session, no queue of its own."""
-        return ServeOptions(
-            manifest=manifest.load(Path(self.project)),
-            config=self.config,
-            host=self.host,
-            port=port,
-            access=Access(
-                # Tickets admit clients, so origin and host are not checked.
-                origins=("*",),
-                hosts=("*",),
-                per_address=self.max_viewers + 128,
-                certificate=Path(self.certificate) if self.certificate else None,
-                key=Path(self.key) if self.key else None,
-                expose_errors=self.expose_errors,
-            ),
-            max_waiting=0,
-            max_viewers=self.max_viewers,
-            limits=TurnLimits(
-                max_session_s=self.max_session_s,
-                idle_timeout_s=self.idle_timeout_s,
-                resume_grace_s=self.resume_grace_s,
-            ),
-            step_timeout_s=self.step_timeout_s,
-            load_timeout_s=self.load_timeout_s,
-            drain_timeout_s=self.drain_timeout_s,
-            log_level=self.log_level,
-            log_format=self.log_format,
+        # Tickets admit clients, so origin and host are not checked.
+        access = {"origins": ("*",), "hosts": ("*",), "per_address": self.options["max_viewers"] + 128}
+        return _OPTIONS.validate_python(
+            {
+                **self.options,
+                "manifest": manifest.load(Path(self.project)),
+                "host": self.host,
+                "port": port,
+                "max_waiting": 0,
+                "access": {**self.options["access"], **access},
+            }
         )
 
 

@@ -84,7 +84,7 @@ class LocalPlacement:
             lines.append(line.decode())
             match parse_answer(line.decode()):
                 case WorkerListening(port, certificate):
-                    scheme = "https" if self.job(worker).certificate else "http"
+                    scheme = "https" if certificate else "http"
                     address = f"{scheme}://127.0.0.1:{port}"
                     self.placed.append(WorkerPlaced(worker, address, address, "here", certificate))
                     self._on_event(self.placed[-1])

@@ -2,14 +2,33 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from reactor_runtime.cluster.job import WorkerJob
-from reactor_runtime.server.options import ServeOptions
+from reactor_runtime.cluster.job import LOCAL, WorkerJob
+from reactor_runtime.server.options import Access, ServeOptions, TurnLimits
 from reactor_runtime.version import version
 from tests.cluster.simulation import MANIFEST
+from tests.server.running import write_project
+
+# A value other than the default for each field that travels.
+LIMITS: dict[str, Any] = {"max_session_s": 1.5, "idle_timeout_s": 2.5, "resume_grace_s": 3.5}
+ACCESS: dict[str, Any] = {"certificate": Path("/tls/cert.pem"), "key": Path("/tls/key.pem"), "expose_errors": True}
+SHARED: dict[str, Any] = {
+    "config": {"seed": 3},
+    "max_viewers": 7,
+    "limits": TurnLimits(**LIMITS),
+    "access": Access(**ACCESS, token="abc", hosts=("example.org",)),
+    "step_timeout_s": 4.5,
+    "load_timeout_s": 5.5,
+    "drain_timeout_s": 6.5,
+    "log_level": "debug",
+    "log_format": "json",
+}
+NOT_IN_ACCESS: Any = LOCAL["access"]
 
 
 @pytest.fixture
@@ -20,6 +39,55 @@ def job() -> WorkerJob:
 
 def test_a_job_is_read_as_written(job: WorkerJob) -> None:
     assert WorkerJob.from_json(job.to_json()) == job
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", "")
+
+
+def at_worker(project: Path, **of_front: Any) -> ServeOptions:
+    options = ServeOptions(manifest=MANIFEST, **{"config": {}, **of_front})
+    job = WorkerJob.of(options, cluster="test", worker="w-1", secret="5", project=str(project))
+    return WorkerJob.from_json(job.to_json()).serve_options(9000)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(ServeOptions) if LOCAL.get(each.name) is not True])
+def test_a_worker_gets_each_option_that_is_not_local(project: Path, name: str) -> None:
+    of_worker = getattr(at_worker(project, **{name: SHARED[name]}), name)
+    expected = SHARED[name]
+    if name == "access":
+        expected = replace(expected, **{each: getattr(of_worker, each) for each in NOT_IN_ACCESS})
+    assert of_worker == expected
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(TurnLimits)])
+def test_a_worker_gets_each_limit(project: Path, name: str) -> None:
+    limits = TurnLimits(**{name: LIMITS[name]})
+    assert at_worker(project, limits=limits).limits == limits
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Access) if each.name not in NOT_IN_ACCESS])
+def test_a_worker_gets_each_option_on_access_that_is_not_local(project: Path, name: str) -> None:
+    access = Access(**{name: ACCESS[name]})
+    # Beyond loopback errors are exposed only if that is requested.
+    assert getattr(at_worker(project, host="0.0.0.0", access=access).access, name) == ACCESS[name]
+
+
+def test_a_worker_exposes_no_errors_where_its_front_does_not(project: Path) -> None:
+    assert not at_worker(project, host="0.0.0.0").access.expose_errors
+
+
+def test_local_names_only_fields() -> None:
+    assert {each.name for each in fields(ServeOptions)} >= LOCAL.keys()
+    assert {each.name for each in fields(Access)} >= NOT_IN_ACCESS
+
+
+def test_secrets_and_hosts_of_the_front_stay_there(project: Path) -> None:
+    options = ServeOptions(manifest=MANIFEST, config={}, access=SHARED["access"])
+    text = WorkerJob.of(options, cluster="test", worker="w-1", secret="5", project=str(project)).to_json()
+    assert "abc" not in text
+    assert "example.org" not in text
 
 
 @pytest.mark.parametrize(

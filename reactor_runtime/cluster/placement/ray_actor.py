@@ -92,7 +92,7 @@ class WorkerActor:
 
     def _place(self) -> tuple[str, str, str, str]:
         host = self._job.host if is_loopback(self._job.host) else _node_address()
-        scheme = "https" if self._job.certificate else "http"
+        scheme = "https" if self._certificate else "http"
         name = f"[{host}]" if ":" in host else host
         address, node = f"{scheme}://{name}:{self._port}", socket.gethostname()
         url = (self._job.url or address).format(host=name, node=node, port=self._port)

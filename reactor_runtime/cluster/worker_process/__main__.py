@@ -73,7 +73,7 @@ class _Operator:
 def main() -> int:
     """Serve the job on standard input; return the exit code."""
     job = WorkerJob.from_json(sys.stdin.readline())
-    logs.configure(job.log_level, "json" if job.log_format == "json" else "text")
+    logs.configure(job.options["log_level"], job.options["log_format"])
     _take_normal_priority()
     try:
         _serve(job)
