@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reactor_cli.run_options import RunOptions
 from reactor_runtime import config, manifest
 from reactor_runtime.cluster.job import WorkerJob
 from reactor_runtime.config import Override
@@ -20,6 +19,7 @@ from reactor_runtime.ipc.messages import Load, ReloadFiles
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.notebook import options_text
 from reactor_runtime.recording.configs import parse_config
+from reactor_runtime.run_options import RunOptions
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.yamlfile import read
 
@@ -144,7 +144,9 @@ def exact(value: Any) -> str:
 @example(value="😀")
 @example(value=[[[]], {}, ""])
 def test_any_json_value_comes_as_it_was_given(way: Any, value: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert exact(way(value, tmp_path_factory.getbasetemp())) == exact(value)
+    folder = tmp_path_factory.getbasetemp() / "values"
+    folder.mkdir(exist_ok=True)
+    assert exact(way(value, folder)) == exact(value)
 
 
 @pytest.mark.parametrize("way", [in_serve, in_show, to_engine, in_recording, to_worker])
