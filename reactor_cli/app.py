@@ -15,8 +15,9 @@ from reactor_cli import console
 from reactor_cli.commands import bench, check, connect, down, init, render, replay, run, schema, status
 from reactor_cli.errors import bug, explain_usage
 from reactor_cli.errors import render as render_error
-from reactor_cli.run_options import RunCommand, RunOptions
+from reactor_cli.flags import RunCommand
 from reactor_runtime.errors import ReactorError
+from reactor_runtime.run_options import RunOptions
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest

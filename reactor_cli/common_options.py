@@ -1,9 +1,9 @@
-"""Options that several commands share, and parsers for the values of options."""
+"""Options that several commands share, and how an `Option` becomes a flag."""
 
 from __future__ import annotations
 
+import functools
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -13,9 +13,35 @@ import typer
 from reactor_cli import console
 from reactor_runtime.config import Override
 from reactor_runtime.errors import UsageError
+from reactor_runtime.option import Option
+from reactor_runtime.run_options import RunOptions, declarations
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
+
+
+def typer_parser(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a parser whose ValueError is an error of the command line, with its message."""
+
+    @functools.wraps(parse)
+    def parsed(given: Any) -> Any:
+        try:
+            return parse(given)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return parsed
+
+
+def flag(field: str, option: Option) -> Any:
+    """Return what Typer needs for an option that is declared by a field."""
+    return typer.Option(
+        option.flag or f"--{field.replace('_', '-')}",
+        help=option.help,
+        metavar=option.metavar or None,
+        parser=None if option.parse is None else typer_parser(option.parse),
+        show_default=option.default_text or True,
+    )
 
 
 def _directory(text: str | Path) -> Path:
@@ -36,15 +62,17 @@ Directory: TypeAlias = Annotated[
 PathOption: TypeAlias = Annotated[
     Path | None, typer.Option("--path", parser=_directory, metavar="DIR", help="The project, as an option.")
 ]
-Overrides: TypeAlias = Annotated[
-    list[Override] | None,
-    typer.Option("--set", parser=Override.parse, metavar="KEY=VALUE", help="Override a config value; may be repeated."),
-]
+_FLAGS = {field: flag(field, option) for field, _, option in declarations(RunOptions)}
+Overrides: TypeAlias = Annotated[list[Override] | None, _FLAGS["overrides"]]
+Verbose: TypeAlias = Annotated[bool, _FLAGS["verbose"]]
+Host: TypeAlias = Annotated[str | None, _FLAGS["host"]]
+Port: TypeAlias = Annotated[int | None, _FLAGS["port"]]
+OpenPage: TypeAlias = Annotated[bool, _FLAGS["open_page"]]
+NewToken: TypeAlias = Annotated[str | None, _FLAGS["token"]]
 ServerUrl: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="The address of the page or of the socket.")]
 Token: TypeAlias = Annotated[
     str | None, typer.Option("--token", metavar="TOKEN", help="The token of the server; REACTOR_TOKEN by default.")
 ]
-Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", help="Show whole tracebacks, Reactor's code included.")]
 
 
 def server_token(url: str, token: str | None) -> str | None:
@@ -61,50 +89,6 @@ def project_directory(directory: Path | None, path: Path | None) -> Path:
 
 def project_config(manifest: Manifest, overrides: Sequence[Override] | None) -> dict[str, Any]:
     """Return the config for load(); warn about a config file that is not used and about keys that look misspelt."""
-    from reactor_runtime import config
-    from reactor_runtime.manifest import unread_config
+    from reactor_runtime import manifest as manifests
 
-    values = config.load(manifest.config_path, overrides or [], warn=console.warn)
-    if unread := unread_config(manifest):
-        console.warn(unread)
-    return values
-
-
-def whole_number(least: int, most: int | None = None) -> Callable[[str | int], int]:
-    """Return the parser of an option whose value is a whole number."""
-    range_ = f"from {least} on" if most is None else f"from {least} to {most}"
-
-    def parse(given: str | int) -> int:
-        try:
-            number = int(given)
-        except ValueError:
-            number = least - 1
-        if number < least or (most is not None and number > most):
-            raise typer.BadParameter(f'"{given}" is not a whole number {range_}')
-        return number
-
-    return parse
-
-
-UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
-LONGEST_S = 30 * 24 * 3600
-
-
-def duration(given: str | float) -> float:
-    """Return the seconds of a time such as 90, 90s, 5m or 1h; 0 means no limit."""
-    number = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([smh]?)", str(given).strip().lower())
-    seconds = float(number[1]) * UNITS_S[number[2]] if number else -1.0
-    if not 0 <= seconds <= LONGEST_S:
-        raise typer.BadParameter(f'"{given}" is not a time up to 30 days, such as 90, 90s, 5m or 1h')
-    return seconds
-
-
-def one_of(names: Sequence[str]) -> Callable[[str], str]:
-    """Return the parser of an option whose value is one of some names, in upper or lower case."""
-
-    def parse(given: str) -> str:
-        if given.lower() not in names:
-            raise typer.BadParameter(f'"{given}" is not one of {", ".join(names)}')
-        return given.lower()
-
-    return parse
+    return manifests.project_config(manifest, overrides or [], warn=console.warn)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from reactor_cli.run_options import RunOptions
     from reactor_runtime.manifest import Manifest, PageSettings
     from reactor_runtime.recording.configs import ReplayConfig
     from reactor_runtime.recording.file import SessionRecording
+    from reactor_runtime.run_options import RunOptions
 
 
 def serve_replay(

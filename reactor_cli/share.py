@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import re
 import shutil
 import subprocess
 import threading
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from reactor_runtime.errors import UsageError
 
-if TYPE_CHECKING:
-    from reactor_runtime.server.options import Access
-
 PROGRAM = "cloudflared"
-# The host names of quick tunnels.
-HOSTS = "*.trycloudflare.com"
 INSTALL = "brew install cloudflared, or https://developers.cloudflare.com/tunnel/downloads/"
 ENDED_S = 3.0
 # cloudflared requests a tunnel from the host `api`, and names it when that fails.
 _ADDRESS = re.compile(r"https://(?!api\.)[a-z0-9-]+\.trycloudflare\.com")
-
-
-def tunnel_access(access: Access) -> Access:
-    """Return the options on access for a server that a tunnel on this machine makes public."""
-    return dataclasses.replace(access, hosts=(*access.hosts, HOSTS), proxies=access.proxies or ("127.0.0.1", "::1"))
 
 
 def find_program() -> str:

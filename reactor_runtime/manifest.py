@@ -9,12 +9,14 @@ import contextlib
 import difflib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
+from reactor_runtime import config
+from reactor_runtime.config import Override
 from reactor_runtime.errors import ClassError, ConfigError, Location, ManifestError
 from reactor_runtime.yamlfile import YamlFile, name_of, read
 
@@ -145,6 +147,16 @@ def of_class(project: Path, module: str, class_name: str) -> Manifest:
         name=read.name if read.is_named else name,
         model_at=None,
     )
+
+
+def project_config(
+    manifest: Manifest, overrides: Sequence[Override], *, warn: Callable[[str], object]
+) -> dict[str, Any]:
+    """Return the config for load(); `warn` of a config file that is not used and of keys that look misspelt."""
+    values = config.load(manifest.config_path, overrides, warn=warn)
+    if unread := unread_config(manifest):
+        warn(unread)
+    return values
 
 
 def unread_config(manifest: Manifest) -> str:

@@ -16,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.errors import ClassError, UsageError
 from reactor_runtime.notebook_source import module_of_cells
+from reactor_runtime.run_options import RunKeywords, RunOptions
 from reactor_runtime.serving import manifest_of
 
 MODULE = "notebook_model"
@@ -32,7 +33,7 @@ _ADDRESS = re.compile(r"^  (http://\S+)$")
 _EXECUTING_MAGICS = re.compile(r"(\s*%%(time|capture|prun|debug)\b.*\n)+")
 _SERVERS = "_reactor_servers"
 # Only Jupyter and its proxies, which have the token, show the page in a frame; their address is not known here.
-_OPTIONS: dict[str, Any] = {
+_OPTIONS: RunKeywords = {
     "port": 0,
     "token": "auto",
     "allow_origin": ["*"],
@@ -42,7 +43,7 @@ _OPTIONS: dict[str, Any] = {
 
 
 def show(
-    model: type[Model], config: dict[str, Any] | None = None, *, height: int = 640, **options: Any
+    model: type[Model], config: dict[str, Any] | None = None, *, height: int = 640, **options: Unpack[RunKeywords]
 ) -> NotebookServer:
     """Serve a model, and show its page in the output of the cell; return the server, which `stop()` ends.
 
@@ -163,10 +164,8 @@ class NotebookServer:
         self._listening.set()
 
 
-def options_text(options: dict[str, Any]) -> str:
+def options_text(options: Mapping[str, Any]) -> str:
     """Return the options as JSON; raise UsageError for a wrong one."""
-    from reactor_cli.run_options import RunOptions
-
     RunOptions.from_keywords(options)
     # Paths are text; the values of the config are those of JSON.
     return json.dumps(options, default=str)

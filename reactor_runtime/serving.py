@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from reactor_runtime.authoring.importing import is_importing
 from reactor_runtime.authoring.styles.model import Model
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from reactor_runtime.manifest import Manifest
+    from reactor_runtime.run_options import RunKeywords
     from reactor_runtime.server.options import (
         LoadingProgress,
         ReloadReport,
@@ -57,7 +58,7 @@ NOT_FOR_ASGI = {
 }
 
 
-def serve(model: type[Model], **options: Any) -> None:
+def serve(model: type[Model], **options: Unpack[RunKeywords]) -> None:
     """Serve a model until a signal, as `reactor run` does; use on the main thread.
 
     The options of `reactor run` are keywords: `port=9000`, `open=True`, `allow_host=["example.org"]`,
@@ -85,7 +86,7 @@ def serve(model: type[Model], **options: Any) -> None:
         raise SystemExit(code)
 
 
-def asgi(model: type[Model], **options: Any) -> ModelApp:
+def asgi(model: type[Model], **options: Unpack[RunKeywords]) -> ModelApp:
     """Return an ASGI application that serves a model, for an ASGI server or to be mounted in FastAPI or Starlette.
 
     The options are those of `serve`, without those of the HTTP server such as `port`. Raises ClassError for a class
@@ -179,12 +180,13 @@ class ModelApp:
             await PlainTextResponse(f"{self._refusal}\n", 503)(scope, receive, send)
 
     def _serve_options(self) -> ServeOptions:
-        from reactor_cli.common_options import project_config
-        from reactor_cli.run_options import RunOptions
+        from reactor_runtime.manifest import project_config
+        from reactor_runtime.run_options import RunOptions
 
         # The HTTP server's address is unknown here; with 0.0.0.0 requests by any address are accepted.
         options = RunOptions.from_keywords({**self._options, "host": "0.0.0.0"})
-        return options.serve_options(self._manifest, project_config(self._manifest, options.overrides))
+        config = project_config(self._manifest, options.overrides or [], warn=logger.warning)
+        return options.serve_options(self._manifest, config)
 
 
 class _LogProgress:

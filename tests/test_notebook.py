@@ -198,7 +198,10 @@ def test_a_class_that_can_not_be_served_is_explained_in_the_cell(kernel: Kernel)
     output = kernel.execute("show(MyModel, config={'level': 100}, port='x')")
     assert 'UsageError: port: "x" is not a whole number' in output
     output = kernel.execute("show(MyModel, config={'level': 100}, ssl_keyfile='key.pem')")
-    assert "UsageError: MyModel could not be served: error: --ssl-keyfile without a certificate" in output
+    assert "UsageError: --ssl-keyfile without a certificate" in output
+    output = kernel.execute("show(MyModel, config={'level': 100}, ssl_certfile='missing.pem')")
+    assert "UsageError: MyModel could not be served: error: " in output
+    assert "missing.pem" in output
     assert "ClassError: no cell of this notebook defines Made" in kernel.execute(
         "show(type('Made', (VideoModel,), {'start_session': lambda self: None, '__module__': '__main__'}))"
     )

@@ -106,7 +106,7 @@ async def test_serving_where_an_event_loop_runs_is_refused(tmp_path: Path) -> No
 
 def test_a_wrong_option_is_reported_as_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with imported(tmp_path, "served_option", MODEL) as model, pytest.raises(SystemExit) as ended:
-        serve(model, prot=9000)
+        serve(model, prot=9000)  # type: ignore[call-arg]  # a program that is not checked
     assert ended.value.code == 2
     assert "there is no option prot\nhint: did you mean port?" in capsys.readouterr().err
 

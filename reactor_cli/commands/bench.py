@@ -15,11 +15,11 @@ from reactor_cli.common_options import (
     Directory,
     PathOption,
     Verbose,
-    duration,
     project_directory,
-    whole_number,
+    typer_parser,
 )
 from reactor_runtime.errors import UsageError
+from reactor_runtime.option import duration, whole_number
 
 if TYPE_CHECKING:
     from reactor_cli.bench.figures import ModelCost, Run
@@ -56,7 +56,10 @@ def bench(
         typer.Option("--set", metavar="KEY=VALUE", help="Override a config value; may be repeated."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", parser=duration, metavar="TIME", help="How long to measure, in each round.")
+        float,
+        typer.Option(
+            "--seconds", parser=typer_parser(duration), metavar="TIME", help="How long to measure, in each round."
+        ),
     ] = SECONDS,
     compare: Annotated[
         tuple[str, str] | None,
@@ -69,11 +72,17 @@ def bench(
     rounds: Annotated[
         int | None,
         typer.Option(
-            "--rounds", parser=whole_number(1), metavar="N", help="How often to measure; 3 in a comparison, else 1."
+            "--rounds",
+            parser=typer_parser(whole_number(1)),
+            metavar="N",
+            help="How often to measure; 3 in a comparison, else 1.",
         ),
     ] = None,
     patience: Annotated[
-        float, typer.Option("--patience", parser=duration, metavar="TIME", help="How long to wait for the first frame.")
+        float,
+        typer.Option(
+            "--patience", parser=typer_parser(duration), metavar="TIME", help="How long to wait for the first frame."
+        ),
     ] = PATIENCE_S,
     plot: Annotated[
         Path | None,

@@ -17,10 +17,10 @@ from reactor_cli.common_options import (
     ServerUrl,
     Token,
     Verbose,
-    duration,
-    one_of,
     server_token,
+    typer_parser,
 )
+from reactor_runtime.option import duration, one_of
 
 if TYPE_CHECKING:
     from reactor_cli.terminal_client import ConnectOptions
@@ -51,7 +51,12 @@ def connect(
     token: Token = None,
     role: Annotated[
         str | None,
-        typer.Option("--role", parser=one_of(("controller", "viewer")), metavar="ROLE", help="controller or viewer."),
+        typer.Option(
+            "--role",
+            parser=typer_parser(one_of(("controller", "viewer"))),
+            metavar="ROLE",
+            help="controller or viewer.",
+        ),
     ] = None,
     sends: Annotated[
         list[str] | None,
@@ -61,7 +66,7 @@ def connect(
         float | None,
         typer.Option(
             "--seconds",
-            parser=duration,
+            parser=typer_parser(duration),
             metavar="TIME",
             help="Leave after TIME, also while waiting; 0: when all events are answered.",
         ),

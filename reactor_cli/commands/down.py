@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.cluster_run_options import ray_address
-from reactor_cli.common_options import Directory, PathOption, project_directory
+from reactor_cli.common_options import Directory, PathOption, project_directory, typer_parser
+from reactor_runtime.cluster.run_options import ray_address
 from reactor_runtime.errors import ReactorError, UsageError
 
 EPILOG = """
@@ -30,7 +30,7 @@ def down(
         str,
         typer.Option(
             "--ray-address",
-            parser=ray_address,
+            parser=typer_parser(ray_address),
             metavar="ADDRESS",
             help="The cluster's address; auto is that of this machine.",
         ),

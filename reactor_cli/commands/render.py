@@ -18,14 +18,15 @@ from reactor_cli.common_options import (
     Overrides,
     PathOption,
     Verbose,
-    duration,
     project_config,
     project_directory,
+    typer_parser,
 )
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import UsageError
+from reactor_runtime.option import duration
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -67,7 +68,9 @@ def render(
     overrides: Overrides = None,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", parser=duration, metavar="TIME", help="The length of the clip; 10 s by default."),
+        typer.Option(
+            "--seconds", parser=typer_parser(duration), metavar="TIME", help="The length of the clip; 10 s by default."
+        ),
     ] = None,
     out: Annotated[
         Path,

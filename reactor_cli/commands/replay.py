@@ -17,18 +17,22 @@ import typer
 from reactor_cli import console
 from reactor_cli.common_options import (
     Directory,
+    Host,
+    NewToken,
+    OpenPage,
     Overrides,
     PathOption,
+    Port,
     Verbose,
     project_config,
     project_directory,
 )
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
-from reactor_cli.run_options import Host, OpenPage, Port, RunOptions, Token
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import UsageError
 from reactor_runtime.output_file import check_output_file
+from reactor_runtime.run_options import RunOptions
 
 if TYPE_CHECKING:
     from reactor_runtime.config import Override
@@ -102,7 +106,7 @@ def replay(
     ] = False,
     host: Host = None,
     port: Port = None,
-    token: Token = None,
+    token: NewToken = None,
     open_page: OpenPage = False,
     verbose: Verbose = False,
 ) -> int:

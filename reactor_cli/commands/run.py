@@ -6,17 +6,19 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from reactor_cli import console, status_line
-from reactor_cli.cluster_run_options import ClusterRunOptions
-from reactor_cli.common_options import project_config, project_directory
-from reactor_cli.run_options import RunOptions, with_run_options
+from reactor_cli.common_options import project_config
+from reactor_cli.flags import with_run_options
 from reactor_cli.run_status import RunStatus, open_browser
 from reactor_cli.share import Tunnel, find_program, qr_code
+from reactor_runtime.cluster.run_options import ClusterRunOptions
 from reactor_runtime.errors import UsageError
+from reactor_runtime.run_options import RunOptions
 
 if TYPE_CHECKING:
     from reactor_runtime.cluster.options import ClusterOptions
@@ -53,7 +55,7 @@ command, the manifest, the config or the class, or a Ray that can't be used; 3 t
 
 
 @with_run_options
-def run(context: typer.Context, options: RunOptions, on_cluster: ClusterRunOptions) -> None:
+def run(context: typer.Context, project: Path, options: RunOptions, on_cluster: ClusterRunOptions) -> None:
     """Serve a project: the model, its page and its controls.
 
     The page is available at once and shows the progress of loading; Ctrl-C stops.
@@ -62,7 +64,7 @@ def run(context: typer.Context, options: RunOptions, on_cluster: ClusterRunOptio
 
     settings = context.ensure_object(console.Settings)
     settings.verbose = options.verbose
-    checked = manifest.load(project_directory(options.directory, options.path))
+    checked = manifest.load(project)
     serve_project(checked, options, settings, _cluster_options(checked, options, on_cluster))
 
 

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.common_options import Directory, PathOption, Verbose, one_of, project_directory
+from reactor_cli.common_options import Directory, PathOption, Verbose, project_directory, typer_parser
 from reactor_runtime.errors import UsageError
+from reactor_runtime.option import one_of
 
 FORMATS = ("openapi", "typescript", "python")
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -35,7 +36,7 @@ def schema(
     path: PathOption = None,
     format: Annotated[
         str,
-        typer.Option("--format", parser=one_of(FORMATS), metavar="FORMAT", help=f"{', '.join(FORMATS)}."),
+        typer.Option("--format", parser=typer_parser(one_of(FORMATS)), metavar="FORMAT", help=f"{', '.join(FORMATS)}."),
     ] = "openapi",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to FILE instead of stdout.")] = None,
     check: Annotated[

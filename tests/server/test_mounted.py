@@ -17,6 +17,7 @@ from starlette.routing import Mount, Route
 
 from reactor_runtime import asgi
 from reactor_runtime.errors import UsageError
+from reactor_runtime.run_options import RunKeywords
 from reactor_runtime.serving import ModelApp
 from tests.processes import descendants
 from tests.server.client import client, controlling
@@ -177,6 +178,6 @@ async def test_a_bug_of_the_service_is_logged_and_leaves_the_application_running
     ],
     ids=["of the server", "unknown", "wrong value"],
 )
-def test_a_wrong_option_is_an_error_at_once(tmp_path: Path, options: dict[str, object], error: str) -> None:
+def test_a_wrong_option_is_an_error_at_once(tmp_path: Path, options: RunKeywords, error: str) -> None:
     with imported(tmp_path, "served_wrong", MODEL) as model, pytest.raises(UsageError, match=error):
         asgi(model, **options)

@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from reactor_cli.common_options import duration, one_of, whole_number
 from reactor_runtime.errors import UsageError
+from reactor_runtime.option import Option, duration, one_of, whole_number
 
 if TYPE_CHECKING:
     from reactor_runtime.cluster.options import ClusterOptions
@@ -35,14 +33,14 @@ def _share(given: str | float) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number <= MAX_SHARE or (number > 1 and number != int(number)):
-        raise typer.BadParameter(f'"{given}" is neither a whole number up to {MAX_SHARE} nor a share such as 0.5')
+        raise ValueError(f'"{given}" is neither a whole number up to {MAX_SHARE} nor a share such as 0.5')
     return number
 
 
 def ray_address(given: str) -> str:
-    """Return the address of a cluster; "" is a Ray on this machine. Raises BadParameter for another text."""
+    """Return the address of a cluster; "" is a Ray on this machine. Raises ValueError for another text."""
     if given not in ("", "auto") and not _ADDRESS.fullmatch(given):
-        raise typer.BadParameter(f'"{given}" is neither auto nor an address such as 10.0.0.1:6379')
+        raise ValueError(f'"{given}" is neither auto nor an address such as 10.0.0.1:6379')
     return given
 
 
@@ -52,7 +50,7 @@ def _ports(given: str | range) -> range:
     match = _PORTS.fullmatch(given.strip())
     first, last = (int(match[1]), int(match[2])) if match else (0, 0)
     if not 0 < first <= last <= 65535:
-        raise typer.BadParameter(f'"{given}" is not a range of ports, such as 9000-9099')
+        raise ValueError(f'"{given}" is not a range of ports, such as 9000-9099')
     return range(first, last + 1)
 
 
@@ -62,121 +60,81 @@ class ClusterRunOptions:
 
     on: Annotated[
         str | None,
-        typer.Option(
-            "--on",
-            parser=one_of((RAY,)),
-            metavar="ray",
-            show_default="this machine",
-            help="Serve on a cluster of Ray: the models run on its nodes, and this process admits clients.",
+        Option(
+            "Serve on a cluster of Ray: the models run on its nodes, and this process admits clients.",
+            metavar=RAY,
+            parse=one_of((RAY,)),
+            default_text="this machine",
         ),
     ] = None
     ray_address: Annotated[
         str,
-        typer.Option(
-            "--ray-address",
-            parser=ray_address,
+        Option(
+            "The cluster's address, such as 10.0.0.1:6379; auto is the one on this machine.",
             metavar="ADDRESS",
-            show_default="starts Ray on this machine",
-            help="The cluster's address, such as 10.0.0.1:6379; auto is the one on this machine.",
+            parse=ray_address,
+            default_text="starts Ray on this machine",
         ),
     ] = ""
     cluster: Annotated[
         str,
-        typer.Option(
-            "--cluster",
+        Option(
+            "The name of the cluster, if several fronts use one Ray.",
             metavar="NAME",
-            show_default="the project's name",
-            help="The name of the cluster, if several fronts use one Ray.",
+            default_text="the project's name",
         ),
     ] = ""
     gpus_per_session: Annotated[
-        float,
-        typer.Option(
-            "--gpus-per-session",
-            parser=_share,
-            metavar="N",
-            help="GPUs that a session needs; 0.5 shares one between two.",
-        ),
+        float, Option("GPUs that a session needs; 0.5 shares one between two.", metavar="N", parse=_share)
     ] = 0.0
-    cpus_per_session: Annotated[
-        float,
-        typer.Option("--cpus-per-session", parser=_share, metavar="N", help="CPUs that a session needs."),
-    ] = 1.0
+    cpus_per_session: Annotated[float, Option("CPUs that a session needs.", metavar="N", parse=_share)] = 1.0
     least: Annotated[
         int | None,
-        typer.Option(
+        Option(
+            "Keep models for N sessions loaded.",
             "--min",
-            parser=whole_number(0, MAX_WORKERS),
-            metavar="N",
-            show_default="--sessions",
-            help="Keep models for N sessions loaded.",
+            "N",
+            parse=whole_number(0, MAX_WORKERS),
+            default_text="--sessions",
         ),
     ] = None
     most: Annotated[
         int | None,
-        typer.Option(
-            "--max",
-            parser=whole_number(1, MAX_WORKERS),
-            metavar="N",
-            show_default="--sessions",
-            help="Most sessions at once.",
-        ),
+        Option("Most sessions at once.", "--max", "N", parse=whole_number(1, MAX_WORKERS), default_text="--sessions"),
     ] = None
     spare: Annotated[
         int,
-        typer.Option(
-            "--spare",
-            parser=whole_number(0, MAX_WORKERS),
+        Option(
+            "Keep models for N more sessions loaded than clients use.",
             metavar="N",
-            help="Keep models for N more sessions loaded than clients use.",
+            parse=whole_number(0, MAX_WORKERS),
         ),
     ] = 0
     idle_after: Annotated[
-        float,
-        typer.Option(
-            "--idle-after",
-            parser=duration,
-            metavar="TIME",
-            show_default="10m",
-            help="Unload a model that is free for TIME.",
-        ),
+        float, Option("Unload a model that is free for TIME.", metavar="TIME", parse=duration, default_text="10m")
     ] = 600.0
-    relay: Annotated[
-        bool,
-        typer.Option("--relay", help="Pass everything through this process: clients can't reach the nodes."),
-    ] = False
+    relay: Annotated[bool, Option("Pass everything through this process: clients can't reach the nodes.")] = False
     worker_ports: Annotated[
         range | None,
-        typer.Option(
-            "--worker-ports",
-            parser=_ports,
-            metavar="FIRST-LAST",
-            show_default="any",
-            help="The ports of nodes that sessions listen on.",
-        ),
+        Option("The ports of nodes that sessions listen on.", metavar="FIRST-LAST", parse=_ports, default_text="any"),
     ] = None
     worker_url: Annotated[
         str,
-        typer.Option(
-            "--worker-url",
+        Option(
+            "The URL of a session for clients, with {host}, {node} and {port} of its node.",
             metavar="URL",
-            show_default="http://{host}:{port}",
-            help="The URL of a session for clients, with {host}, {node} and {port} of its node.",
+            default_text="http://{host}:{port}",
         ),
     ] = ""
     project_on_nodes: Annotated[
-        bool,
-        typer.Option(
-            "--project-on-nodes", help="Use the project at the same path of each node; by default Ray copies it there."
-        ),
+        bool, Option("Use the project at the same path of each node; by default Ray copies it there.")
     ] = False
     requirements: Annotated[
         Path | None,
-        typer.Option(
-            "--requirements",
+        Option(
+            "Install the packages of FILE on each node before the model is loaded, such as requirements.txt.",
             metavar="FILE",
-            show_default="the nodes have the packages",
-            help="Install the packages of FILE on each node before the model is loaded, such as requirements.txt.",
+            default_text="the nodes have the packages",
         ),
     ] = None
 

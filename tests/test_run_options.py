@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
-from reactor_cli.cluster_run_options import ClusterRunOptions
-from reactor_cli.run_options import TOKEN_VARIABLE, RunOptions, count_sessions, parse_gpus, split_options
+from reactor_cli.flags import split_options
 from reactor_runtime import manifest
+from reactor_runtime.cluster.run_options import ClusterRunOptions
 from reactor_runtime.config import Override
 from reactor_runtime.errors import UsageError
 from reactor_runtime.manifest import Manifest
+from reactor_runtime.run_options import (
+    TOKEN_VARIABLE,
+    RunKeywords,
+    RunOptions,
+    count_sessions,
+    declarations,
+    parse_gpus,
+)
 from reactor_runtime.server.options import Access, ServeOptions
 from tests.cli.command import command_of_run, reactor
 
@@ -118,11 +126,11 @@ def test_each_gpu_has_a_session_unless_there_are_more(sessions: int | None, gpus
     ("arguments", "full"), [(["--reload"], False), (["--reload=full", "--set", "a=1"], True), ([], None)]
 )
 def test_reload_takes_a_value_or_none(tmp_path: Path, arguments: list[str], full: bool | None) -> None:
-    options, _ = split_options(command_of_run().make_context("run", [*arguments, str(tmp_path)]).params)
+    given = command_of_run().make_context("run", [*arguments, str(tmp_path)]).params
+    options, _ = split_options({name: given[name] for name in given if name not in ("directory", "path")})
     (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel")
     reload = options.serve_options(manifest.load(tmp_path), {}).reload
     assert (None if reload is None else reload.full) is full
-    assert options.directory == tmp_path
     assert reload is None or reload.overrides == ((Override.parse("a=1"),) if full else ())
 
 
@@ -184,7 +192,7 @@ def test_set_takes_a_mapping_or_texts() -> None:
     [
         ({"prot": 9000}, "there is no option prot", "did you mean port?"),
         ({"path": "."}, "there is no option path", ""),
-        ({"on": "ray"}, "on is an option of a cluster", "reactor run --on ray"),
+        ({"worker_url": "http://a"}, "there is no option worker_url", "reactor run --on ray"),
         ({"token": True}, "token takes a value, not True", "--token TOKEN"),
         ({"open": "yes"}, "open is True or False, not 'yes'", ""),
         ({"port": 1.5}, 'port: "1.5" is not a whole number', ""),
@@ -198,6 +206,10 @@ def test_a_wrong_keyword_is_a_usage_error(given: dict[str, Any], message: str, h
         RunOptions.from_keywords(given)
     assert caught.value.message.startswith(message)
     assert hint in caught.value.hint
+
+
+def test_editors_know_every_keyword() -> None:
+    assert list(RunKeywords.__annotations__) == [option.keyword(field) for field, _, option in declarations(RunOptions)]
 
 
 def test_every_option_but_the_project_is_a_keyword() -> None:

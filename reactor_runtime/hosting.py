@@ -1,4 +1,4 @@
-"""Defaults of `reactor run` from the environment: HOST, PORT, and those of a Hugging Face Space."""
+"""Defaults of a server from where it runs: HOST, PORT, a Hugging Face Space, a tunnel of cloudflared."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ SPACE_PAGE = "https://huggingface.co"
 # The proxy of a Space has a private address. With `*` the first address of X-Forwarded-For would count, which a client
 # can forge; with networks it is the last one outside them.
 SPACE_PROXIES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8")
+
+# The host names of quick tunnels.
+TUNNELS = "*.trycloudflare.com"
 
 
 def host_of(given: str | None, environment: Mapping[str, str]) -> str:
@@ -60,6 +63,11 @@ def space_access(access: Access, environment: Mapping[str, str]) -> Access:
         origins=(*access.origins, SPACE_PAGE),
         proxies=access.proxies or SPACE_PROXIES,
     )
+
+
+def tunnel_access(access: Access) -> Access:
+    """Return the options on access for a server that a tunnel on this machine makes public."""
+    return dataclasses.replace(access, hosts=(*access.hosts, TUNNELS), proxies=access.proxies or ("127.0.0.1", "::1"))
 
 
 def _is_address(text: str) -> bool:
