@@ -70,8 +70,13 @@ def find(name: str) -> Template:
     raise UsageError(f'there is no template "{name}"', hint=hint)
 
 
+def name_of(directory: Path) -> str:
+    """Return the name of a project in a directory: that of the directory, with dashes in place of dots."""
+    return Path(os.path.abspath(directory)).name.replace(".", "-")
+
+
 def check_name(name: str) -> None:
-    """Raise UsageError with a reason and a better name if `name` is not valid for a directory and a model."""
+    """Raise UsageError with a reason and a better name if `name` is not valid for a model."""
     reason = _objection(name)
     if reason:
         raise UsageError(f'the name "{name}" {reason}', hint=f"a valid name: `reactor init {_better(name)}`")
@@ -166,7 +171,7 @@ def _objection(name: str) -> str:
     if not name or name in (".", ".."):
         return "is empty"
     if "/" in name or os.sep in name:
-        return "is a path; change to the directory first and give a plain name"
+        return "is a path; a name has no slash"
     if len(name) > MAX_CHARACTERS:
         return f"has more than {MAX_CHARACTERS} characters"
     if not re.match(r"[A-Za-z]", name):

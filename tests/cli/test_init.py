@@ -60,6 +60,27 @@ def test_manifest_and_readme_have_the_name(tmp_path: Path) -> None:
     assert not any("PROJECT_NAME" in path.read_text() for path in (tmp_path / "Lake_2").rglob("*.*") if path.is_file())
 
 
+def test_a_project_may_be_elsewhere_and_have_a_dot_in_its_name(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    for given, name in (("../my.model", "my-model"), (f"{tmp_path}/lakes/Lake_3", "Lake_3"), ("sub/pond/", "pond")):
+        outcome = reactor("init", given, cwd=here)
+        assert (outcome.code, outcome.err) == (0, "")
+        assert f"  cd {given}\n" in outcome.out
+        assert load(here / given).name == name
+    assert reactor("init", "../3d", cwd=here).code == 2
+    assert reactor("init", "", cwd=here).code == 2
+    assert not (tmp_path / "3d").exists()
+
+
+@pytest.mark.parametrize("given", [".", "./"])
+def test_a_dot_is_this_directory(tmp_path: Path, given: str) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "lake").mkdir()
+    assert reactor("init", given, cwd=tmp_path / "lake").code == 0
+    assert load(tmp_path / "lake").name == "lake"
+
+
 def test_the_config_has_the_documented_values(tmp_path: Path) -> None:
     reactor("init", "m", cwd=tmp_path)
     assert yaml.safe_load((tmp_path / "m" / "config.yml").read_text()) == {"width": 640, "height": 480, "chunk_size": 4}
