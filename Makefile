@@ -20,9 +20,9 @@ install: $(READY) ## make the environment in .venv, with the tools of developers
 # Without --no-compile a fifth of the time goes into bytecode, most of it for modules that are never imported.
 $(RUNTIME): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
-	@echo "installing Reactor and its dependencies in .venv"
+	@echo "installing Reactor and its dependencies in .venv, which takes half a minute"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --disable-pip-version-check --no-compile --editable .
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --editable .
 	@touch $@
 
 $(READY): $(RUNTIME)
