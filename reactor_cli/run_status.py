@@ -27,7 +27,7 @@ class RunStatus:
         self.reload: Callable[[], object] | None = None
         keys = [StatusKey("o", "open", self._open), StatusKey("c", "copy link", self._copy)]
         if reloads:
-            keys.append(StatusKey("r", "reload", self._reload))
+            keys.append(StatusKey("r", "", self._reload))
         self.line = StatusLine([*keys, StatusKey("q", "quit", _quit)])
 
     def show(self, statistics: ServerStatistics) -> None:
@@ -82,6 +82,12 @@ def facts_of(statistics: ServerStatistics) -> list[str]:
 
 
 def _loading(loading: LoadingProgress) -> list[str]:
+    # The time of a model that waits to be loaded is 0, and it has a detail after a load that failed.
+    if not loading.elapsed_s and loading.detail:
+        return ["not loaded: save a file to try again"]
+    # The time of a model that waits to be loaded is 0, and it has a detail after a load that failed.
+    if not loading.elapsed_s and loading.detail:
+        return ["not loaded: save a file to try again"]
     facts = [f"loading {loading.elapsed_s:.0f} s"]
     if loading.progress is not None:
         facts.append(f"{loading.progress:.0%}")

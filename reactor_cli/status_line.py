@@ -34,7 +34,7 @@ _LFLAG, _CC = 3, 6
 class StatusKey:
     """Call `action`, which returns at once, on the thread of the status line when `key` is pressed.
 
-    The line shows `label`, and what `action` returned for 2 s.
+    The line shows `label`, unless it is "", and what `action` returned for 2 s.
     """
 
     key: str
@@ -63,7 +63,7 @@ class StatusLine:
 
     def __init__(self, keys: Sequence[StatusKey]) -> None:
         self._keys = {key.key: key for key in keys}
-        self._hints = "  ".join(f"{key.key} {key.label}" for key in keys)
+        self._hints = "  ".join(f"{key.key} {key.label}" for key in keys if key.label)
         self._facts: Sequence[str] = ()
         self._flash = ""
         self._closed = False

@@ -10,7 +10,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType
 from typing import (
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "REACTOR_TOKEN"
 MAX_SESSIONS = 10_000
-IN_PLACE = "in-place"
-RELOADS = (IN_PLACE, "full")
+IN_PLACE, NO_RELOAD = "in-place", "off"
+RELOADS = (IN_PLACE, "full", NO_RELOAD)
 # Connections beyond those of the clients: requests of the page's files, and clients that are about to be refused.
 EXTRA_CONNECTIONS = 128
 _UUID = r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
@@ -165,10 +165,10 @@ class RunOptions:
     reload: Annotated[
         str | None,
         Option(
-            "Apply changed files while the model runs; --reload=full restarts it after each save.",
+            "Apply changed files while the model runs, or not: --no-reload. --reload=full restarts it after each save.",
             metavar="[full]",
             parse=one_of(RELOADS),
-            default_text="off",
+            default_text="on in a terminal, if only this machine can connect",
         ),
     ] = None
     dev: Annotated[bool, Option("Send messages of the model's exceptions to clients on other machines too.")] = False
@@ -234,13 +234,15 @@ class RunOptions:
             values[field] = _value(name, value, kind, option)
         return cls(**values)
 
-    def serve_options(self, manifest: Manifest, config: dict[str, Any]) -> ServeOptions:
-        """Return the options of the server. Raises UsageError for a wrong value or combination."""
+    def serve_options(self, manifest: Manifest, config: dict[str, Any], *, reloads_here: bool = False) -> ServeOptions:
+        """Return the options of the server. Raises UsageError for a wrong value or combination.
+
+        `reloads_here` is the default of `reload` for a server that only this machine can connect to.
+        """
         from reactor_runtime.server.options import ReloadOptions, ServeOptions, TurnLimits
 
-        reload = ReloadOptions(full=self.reload != IN_PLACE, overrides=tuple(self.overrides or ()))
         gpus = parse_gpus(self.gpus)
-        return ServeOptions(
+        options = ServeOptions(
             manifest=manifest,
             config=config,
             host=host_of(self.host, os.environ),
@@ -261,12 +263,16 @@ class RunOptions:
             trace=self.trace,
             record=self.record_directory(),
             record_video=self.record_video,
-            reload=reload if self.reload else None,
         )
+        reload = self.reload or (IN_PLACE if reloads_here and options.is_private else NO_RELOAD)
+        if reload == NO_RELOAD:
+            return options
+        return replace(options, reload=ReloadOptions(full=reload != IN_PLACE, overrides=tuple(self.overrides or ())))
 
     def refuse_on_cluster(self) -> None:
         """Raise UsageError for an option of engines on this machine, which a cluster does not have."""
-        given = {"--gpus": self.gpus, "--reload": self.reload, "--record": self.record, "--trace": self.trace}
+        reload = None if self.reload == NO_RELOAD else self.reload
+        given = {"--gpus": self.gpus, "--reload": reload, "--record": self.record, "--trace": self.trace}
         for name, value in given.items():
             if value:
                 hint = "--gpus-per-session requests GPUs of the cluster" if name == "--gpus" else "leave it out"

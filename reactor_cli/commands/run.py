@@ -44,7 +44,7 @@ Examples:
   reactor run --host 0.0.0.0 --token auto    accept other machines, with a token
   reactor run --sessions 2             two sessions at once, with a model each
   reactor run --gpus 0,1               the same, with a GPU each
-  reactor run --reload                 apply changed files while it runs
+  reactor run --no-reload              do not apply changed files while it runs
   reactor run --on ray --sessions 8    eight sessions at once, on a cluster
 
 \b
@@ -76,7 +76,9 @@ def serve_project(
 
     streams.install()
     settings.verbose = options.verbose
-    served = options.serve_options(manifest, project_config(manifest, options.overrides))
+    # A server that a person watches, not one that a service manager starts.
+    reloads_here = cluster is None and status_line.is_wanted()
+    served = options.serve_options(manifest, project_config(manifest, options.overrides), reloads_here=reloads_here)
     settings.json_logs = served.log_format == "json"
     with contextlib.ExitStack() as stack:
         share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None
@@ -129,7 +131,12 @@ def serve_model(
     as_json = options.log_format == "json"
     status = RunStatus(reloads=options.reload is not None) if not as_json and status_line.is_wanted() else None
     announcer = Announcer(
-        manifest=options.manifest, access=options.access, open_page=open_page, share=share, status=status
+        manifest=options.manifest,
+        access=options.access,
+        open_page=open_page,
+        reloads=options.reload is not None,
+        share=share,
+        status=status,
     )
     with contextlib.ExitStack() as stack:
         if status is not None:
@@ -159,6 +166,7 @@ class Announcer:
     manifest: Manifest
     access: Access
     open_page: bool
+    reloads: bool = False
     # Called with the local URL and the query that has the token.
     share: Callable[[str, str], None] | None = None
     status: RunStatus | None = None
@@ -180,6 +188,8 @@ class Announcer:
         if self.share is not None:
             self.share(url, self._query())
         if self.status is not None:
+            if self.reloads:
+                console.out("  save a file, and the model runs the new code; r runs all of it again")
             self.status.url = self._with_token(url)
             self.status.reload = listening.reload
         if self.open_page:

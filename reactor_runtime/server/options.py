@@ -98,13 +98,17 @@ class ServeOptions:
 
     @property
     def exposes_errors(self) -> bool:
-        """Return whether clients get the messages of exceptions: with `--dev`, or where all are on this machine.
+        """Return whether clients get the messages of exceptions: with `--dev`, or where all are on this machine."""
+        return self.access.expose_errors or self.is_private
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether only clients of this machine can connect.
 
         With hosts, proxies or a root path, clients on other machines may reach a loopback address.
         """
         access = self.access
-        is_proxied = access.hosts or access.proxies or access.root_path
-        return access.expose_errors or (is_loopback(self.host) and not is_proxied)
+        return is_loopback(self.host) and not (access.hosts or access.proxies or access.root_path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,36 @@ async def test_the_line_stays_below_the_output_and_its_keys_work(project: Path) 
         assert screen.scrolls_whole
 
 
+async def test_what_is_saved_is_served_unless_that_is_refused(project: Path) -> None:
+    with terminal("run", str(project), "--port", "0", cwd=project, CI="") as screen:
+        screen.until(lambda: "waiting for a client" in screen.rows[-1])
+        assert "save a file, and the model runs the new code; r runs all of it again" in screen.text
+        async with controlling(url_of(screen)):
+            (project / "pipeline.py").write_text((project / "pipeline.py").read_text().replace("gray(100)", "gray(50)"))
+            screen.until(lambda: "reload applied" in screen.text)
+            screen.type("r")
+            screen.until(lambda: screen.text.count("reload applied") == 2)
+    with terminal("run", str(project), "--port", "0", "--no-reload", cwd=project, CI="") as screen:
+        screen.until(lambda: "waiting for a client" in screen.rows[-1])
+        assert "save a file" not in screen.text
+
+
+@pytest.mark.parametrize(
+    "option", [["--host", "0.0.0.0"], ["--allow-host", "example.org"], ["--forwarded-allow-ips", "127.0.0.1"]]
+)
+def test_a_server_for_other_machines_applies_no_saves(project: Path, option: list[str]) -> None:
+    with terminal("run", str(project), "--port", "0", *option, cwd=project, CI="") as screen:
+        screen.until(lambda: "waiting for a client" in screen.rows[-1])
+        assert "save a file" not in screen.text
+
+
+def test_a_model_that_could_not_be_loaded_waits_for_a_save(project: Path) -> None:
+    with terminal("run", str(project), "--port", "0", "--set", "fails=true", cwd=project, CI="") as screen:
+        screen.until(lambda: screen.rows[-1].startswith(" not loaded: save a file to try again"))
+        (project / "pipeline.py").write_text((project / "pipeline.py").read_text().replace('get("fails")', "get(1)"))
+        screen.until(lambda: "waiting for a client" in screen.rows[-1])
+
+
 def test_ctrl_z_gives_the_terminal_back_until_the_process_continues(project: Path) -> None:
     with terminal("run", str(project), "--port", "0", cwd=project, CI="") as screen:
         before = screen.attributes
@@ -119,7 +149,7 @@ async def test_a_debugger_in_the_model_gets_what_is_typed(project: Path) -> None
 
 @pytest.mark.parametrize("end", ["Ctrl-C", "SIGTERM", "second Ctrl-C", "SIGQUIT", "load"])
 def test_the_terminal_is_restored_after_every_end(project: Path, end: str) -> None:
-    arguments = ["--set", "fails=true"] if end == "load" else []
+    arguments = ["--set", "fails=true", "--no-reload"] if end == "load" else []
     with terminal("run", str(project), "--port", "0", *arguments, cwd=project, CI="") as screen:
         before = screen.attributes
         if end != "load":
