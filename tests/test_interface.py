@@ -33,6 +33,18 @@ def test_both_imports_give_the_same_object(name: str) -> None:
     assert getattr(reactor_runtime, name) is getattr(interface, name)
 
 
+def test_the_decorator_model_survives_an_import_of_the_package_of_that_name() -> None:
+    program = (
+        "import reactor_runtime.interface.model\n"
+        "import reactor_runtime.interface.pipeline.idle as idle\n"
+        "from reactor_runtime.interface import Idle, model\n"
+        "print(model.__name__, model.__module__, idle.Idle is Idle, isinstance(Idle, idle._IdleType))"
+    )
+    root = Path(__file__).parent.parent
+    result = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["model", "reactor_runtime.authoring.styles.block", "True", "True"]
+
+
 def test_public_names_show_in_dir() -> None:
     assert set(NAMES) <= set(dir(reactor_runtime))
 

@@ -35,6 +35,8 @@ SHARED = frozenset(
 )
 # The first gives the names of the second.
 PUBLIC_API = ("reactor_runtime", "reactor_runtime.interface")
+# The import paths of 3.x for names of the second.
+PUBLIC_PATHS = ("reactor_runtime.interface.",)
 ARROWS = {
     "cli": {
         "server",
@@ -149,7 +151,7 @@ def package_of(module: str) -> str | None:
         return "cli"
     if top != "reactor_runtime":
         return None
-    return "public_api" if module in PUBLIC_API else rest[0]
+    return "public_api" if module in PUBLIC_API or module.startswith(PUBLIC_PATHS) else rest[0]
 
 
 def module_of(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, final
+from typing import Any, Never, final
 
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.state import InputState
@@ -12,25 +12,35 @@ from reactor_runtime.authoring.styles.state_class import without_state
 from reactor_runtime.authoring.tracks.discovery import class_annotating, is_ours
 
 
-class _Falsy(type):
+class _IdleType(type):
+    # There is one Idle: calling it, or its type, returns it.
+    def __new__(cls, name: str = "", bases: tuple[type, ...] = (), members: dict[str, Any] | None = None) -> _IdleType:
+        return super().__new__(cls, name, bases, members) if members else Idle
+
+    def __init__(cls, *_definition: object) -> None:
+        pass
+
+    def __call__(cls, *_: Never) -> Any:
+        return cls
+
     def __bool__(cls) -> bool:
         return False
 
+    def __repr__(cls) -> str:
+        return cls.__name__
+
 
 @final
-class Idle(metaclass=_Falsy):
-    """Mark a step without a frame: yield the class or an instance. The next event or input starts the next step.
+class Idle(metaclass=_IdleType):
+    """Mark a step without a frame: yield `Idle` or `Idle()`, which are the same. It is false in conditions.
 
-    Both are false in conditions.
+    The next event or input starts the next step.
     """
-
-    def __bool__(self) -> bool:
-        return False
 
 
 def is_idle(value: object) -> bool:
     """Return whether a yielded value means that there is no frame."""
-    return value is None or value is Idle or isinstance(value, Idle)
+    return value is None or value is Idle
 
 
 class ReactorPipeline(AsyncModel):

@@ -1,5 +1,7 @@
 """`ReactorPipeline`: its state, and what is no frame."""
 
+import copy
+import pickle
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
@@ -8,7 +10,7 @@ import pytest
 from reactor_runtime import Idle, InputState, ReactorPipeline
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import declared_state
-from reactor_runtime.authoring.styles.pipeline import is_idle
+from reactor_runtime.authoring.styles.pipeline import _IdleType, is_idle
 from reactor_runtime.errors import ClassError
 
 S = TypeVar("S", bound=InputState)
@@ -127,6 +129,12 @@ def test_nothing_to_show(value: object, expected: bool) -> None:
 
 def test_idle_is_false() -> None:
     assert [bool(Idle), bool(Idle())] == [False, False]
+
+
+def test_idle_exists_once() -> None:
+    same: list[object] = [Idle(), _IdleType(), pickle.loads(pickle.dumps(Idle)), copy.deepcopy(Idle)]
+    assert all(each is Idle for each in same)
+    assert isinstance(Idle, _IdleType)
 
 
 def test_a_model_that_is_not_run_has_no_state() -> None:

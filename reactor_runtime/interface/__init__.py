@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# Imported later, this package would replace the decorator `model`.
+import reactor_runtime.interface.model  # noqa: F401  # for the order
 from reactor_runtime.authoring.events.events import connected, disconnected, event
 from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage
 from reactor_runtime.authoring.events.state import InputState

@@ -1,0 +1,1 @@
+"""The 3.x import path of `ModelContract`."""
