@@ -41,6 +41,7 @@ def flag(field: str, option: Option) -> Any:
         metavar=option.metavar or None,
         parser=None if option.parse is None else typer_parser(option.parse),
         show_default=option.default_text or True,
+        envvar=option.variable or None,
     )
 
 

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
+from reactor_runtime.log import MessageWithFields
 from reactor_runtime.log_limits import LogLimits, message_of, safe_repr
 from reactor_runtime.streams import direct
 from reactor_runtime.verbosity import FORMATS, LEVELS
@@ -156,13 +157,14 @@ class _Json(logging.Formatter):
         self._engine = {"engine": engine} if engine else {}
 
     def format(self, record: logging.LogRecord) -> str:
+        written = record.msg if isinstance(record.msg, MessageWithFields) else None
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC)
             .isoformat(timespec="milliseconds")
             .replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": message_of(record),
+            "message": message_of(record) if written is None else str(written.message),
         }
         if trouble := _trouble(self, record):
             line["traceback"] = "\n".join(trouble)
@@ -173,6 +175,9 @@ class _Json(logging.Formatter):
             # Libraries, such as Ray, add fields of their own to all records.
             if key not in _OWN_FIELDS and key not in line and not str(key).startswith("_")
         }
+        for key, value in ({} if written is None else written.fields).items():
+            # A field may have the name of one of ours.
+            extra[f"{key}_" if key in line else key] = value
         return "{" + ", ".join(f"{_json(key)}: {_json(value)}" for key, value in (line | extra).items()) + "}"
 
 

@@ -19,7 +19,8 @@ LONGEST_S = 30 * 24 * 3600
 class Option:
     """Declare an option: one line of `help`, its flag if that is not the field's name, and its values.
 
-    `default_text` stands in the help for a default that the value does not show.
+    `default_text` stands in the help for a default that the value does not show; the environment `variable` is one that
+    gives the value on the command line.
     """
 
     help: str
@@ -27,6 +28,7 @@ class Option:
     metavar: str = ""
     parse: Callable[[str], Any] | None = None
     default_text: str = ""
+    variable: str = ""
 
     def keyword(self, field: str) -> str:
         """Return the option's name in Python: ssl_certfile for --ssl-certfile."""

@@ -197,10 +197,22 @@ class RunOptions:
         Option("After SIGTERM, let running sessions continue for so long.", metavar="SECONDS", parse=whole_number(0)),
     ] = 0
     log_level: Annotated[
-        str, Option("Log lines of at least this level.", metavar="|".join(LEVELS), parse=one_of(LEVELS))
+        str,
+        Option(
+            "Log lines of at least this level.",
+            metavar="|".join(LEVELS),
+            parse=one_of(LEVELS),
+            variable="REACTOR_LOG_LEVEL",
+        ),
     ] = "info"
     log_format: Annotated[
-        str, Option("Log lines as text or as JSON.", metavar="|".join(FORMATS), parse=one_of(FORMATS))
+        str,
+        Option(
+            "Log lines as text or as JSON.",
+            metavar="|".join(FORMATS),
+            parse=one_of(FORMATS),
+            variable="REACTOR_LOG_FORMAT",
+        ),
     ] = "text"
     trace: Annotated[Path | None, Option("Write a trace of frames and events, for Perfetto.", metavar="FILE")] = None
     record: Annotated[Path | None, Option("Record each session into DIR, for `reactor replay`.", metavar="DIR")] = None

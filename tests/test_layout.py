@@ -20,6 +20,7 @@ SHARED = frozenset(
         "config",
         "clock",
         "kinds",
+        "log",
         "logs",
         "log_limits",
         "network",
@@ -72,7 +73,8 @@ ARROWS = {
     "serving": {"cli", "server", "manifest", "authoring", "run_options"},
     "notebook": {"serving", "cli", "manifest", "authoring", "notebook_source", "run_options"},
     "notebook_source": set[str](),
-    "public_api": {"authoring", "testing", "serving"},
+    "paths": set[str](),
+    "public_api": {"authoring", "testing", "serving", "paths"},
 }
 ROOMS = {
     "server": {

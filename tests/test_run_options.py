@@ -219,3 +219,10 @@ def test_every_option_but_the_project_is_a_keyword() -> None:
     assert "--ssl-certfile" in names
     for name in names:
         RunOptions.from_keywords({name.removeprefix("--").replace("-", "_"): None})
+
+
+def test_the_environment_sets_the_log(tmp_path: Path) -> None:
+    level = reactor("run", cwd=tmp_path, REACTOR_LOG_LEVEL="loud")
+    format = reactor("run", cwd=tmp_path, REACTOR_LOG_FORMAT="xml")
+    assert "(env var: 'REACTOR_LOG_LEVEL'): \"loud\" is not one of" in level.err
+    assert "(env var: 'REACTOR_LOG_FORMAT'): \"xml\" is not one of" in format.err

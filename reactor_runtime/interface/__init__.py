@@ -19,6 +19,8 @@ from reactor_runtime.authoring.tracks.tracks import Audio, Output, Video
 from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
 from reactor_runtime.authoring.values.fields import InputField, MessageField
 from reactor_runtime.authoring.values.upload import UploadedFile
+from reactor_runtime.log import get_logger
+from reactor_runtime.paths import get_weights_path
 from reactor_runtime.serving import asgi, serve
 from reactor_runtime.version import version
 
@@ -57,6 +59,8 @@ __all__ = [
     "disconnected",
     "event",
     "get_ctx",
+    "get_logger",
+    "get_weights_path",
     "model",
     "serve",
 ]
