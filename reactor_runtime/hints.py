@@ -45,7 +45,7 @@ def _missing(module: str) -> str:
 def _missing_attribute(owner: object, name: str) -> str:
     """Return the hint that the owner's class has for the name, or else the most similar attribute."""
     # Not `dir(owner)`, which may be the author's code.
-    declared: dict[str, str] = getattr(type(owner), "_hints_for_missing", {})
+    declared: dict[str, str] = getattr(type(owner), "_reactor_hints", {})
     names = {*dir(type(owner)), *getattr(owner, "__dict__", ()), *(dir(owner) if isinstance(owner, type) else ())}
     known = [each for each in sorted(names) if name.startswith("_") or not each.startswith("_")]
     return declared.get(name) or _did_you_mean(name, known)

@@ -146,9 +146,9 @@ class Host:
 
     def _give_calls(self, model: Model) -> None:
         # Set from outside, because an author's __init__ may not call ours.
-        model._on_end = self.end_session
+        model._reactor_on_end = self.end_session
         if isinstance(model, AsyncModel):
-            model._runtime = self.runtime
+            model._reactor_runtime = self.runtime
 
     def end_session(self, reason: str) -> None:
         """End the session for the model when the frames so far have been shown; any thread."""

@@ -65,7 +65,7 @@ async def test_async_model_with_messages_runs(way: dict[str, bool], monkeypatch:
     class Run:
         send = staticmethod(sent.append)
 
-    model._runtime = Run()
+    model._reactor_runtime = Run()
     model.load({})
     model.state = contract.state.fresh()
     generator = model.inference()

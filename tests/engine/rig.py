@@ -72,7 +72,7 @@ class Rig:
         state = SessionState(served, self.sink.send)
         self.runtime = ModelRuntime(self.emitter, self.sink, state)
         if isinstance(self.model, AsyncModel):
-            self.model._runtime = self.runtime
+            self.model._reactor_runtime = self.runtime
         self.inputs = Inputs(
             self.model,
             self.contract,

@@ -47,7 +47,7 @@ class AsyncModel(Model):
     """Provide `connected`, messages and the output buffer to a model on an event loop."""
 
     # The engine sets it before load(), because an author's __init__ need not call ours.
-    _runtime: Runtime | None = None
+    _reactor_runtime: Runtime | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         _check_names(cls)
@@ -56,25 +56,25 @@ class AsyncModel(Model):
     @property
     def connected(self) -> asyncio.Event:
         """Return the event that is set while a client is connected."""
-        return self._served().connected
+        return self._reactor_served().connected
 
     @property
     def output_buffer(self) -> OutputQueue:
         """Return the queue of frames that wait to be shown."""
-        return self._served().output_buffer
+        return self._reactor_served().output_buffer
 
     async def send(self, message: ModelMessage) -> None:
         """Send a message to the session's clients after the frames emitted before it; does nothing without a client."""
-        self._served().send(message)
+        self._reactor_served().send(message)
 
     def send_nowait(self, message: ModelMessage) -> None:
         """Send a message as `send` does, from sync code and from any thread."""
-        self._served().send(message)
+        self._reactor_served().send(message)
 
-    def _served(self) -> Runtime:
-        if self._runtime is None:
+    def _reactor_served(self) -> Runtime:
+        if self._reactor_runtime is None:
             raise RuntimeError(f"{type(self).__name__} is not running: use this in load() or later")
-        return self._runtime
+        return self._reactor_runtime
 
 
 def _check_names(cls: type) -> None:

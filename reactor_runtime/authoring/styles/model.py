@@ -29,12 +29,12 @@ class Model:
     max_fps: float = 60
     warmup: int = 0
     # The engine sets it while the model loads.
-    _on_progress: Callable[[float | None, str], None] | None = None
+    _reactor_on_progress: Callable[[float | None, str], None] | None = None
     # The engine sets it when the model is made.
-    _on_end: Callable[[str], None] | None = None
-    _needs_state = False
+    _reactor_on_end: Callable[[str], None] | None = None
+    _reactor_needs_state = False
     # For `hints`, which does not import these classes.
-    _hints_for_missing: ClassVar[Mapping[str, str]] = {
+    _reactor_hints: ClassVar[Mapping[str, str]] = {
         "input": "declare it: `class MyInput(Input): camera: Video`, and `input: MyInput` in the model",
         "output": "`output: MyOutput` only declares the tracks: yield MyOutput(…)",
     }
@@ -45,7 +45,7 @@ class Model:
         scope = Scope.of_definition(cls)
         store_local_classes(cls, scope)
         compile_handlers(cls, scope)
-        store_state(cls, scope, required=cls._needs_state)
+        store_state(cls, scope, required=cls._reactor_needs_state)
         _store_selected_outputs(cls, scope)
         join_all(cls.__name__, outputs_of(cls), compile_inputs(cls, scope).values())
 
@@ -60,16 +60,16 @@ class Model:
         """
         if fraction is not None and not 0 <= fraction <= 1:
             raise ValueError(f"progress must be from 0 to 1, not {fraction!r}")
-        if self._on_progress is not None:
-            self._on_progress(None if fraction is None else float(fraction), message)
+        if self._reactor_on_progress is not None:
+            self._reactor_on_progress(None if fraction is None else float(fraction), message)
 
     def end(self, reason: str = "") -> None:
         """End the session when the frames so far have been shown; the page shows the reason beside "Play again".
 
         Any thread; has no effect without a session. A `VideoModel` also has to return from `start_session()`.
         """
-        if self._on_end is not None:
-            self._on_end(reason)
+        if self._reactor_on_end is not None:
+            self._reactor_on_end(reason)
 
 
 def outputs_of(model: type) -> tuple[type[Output], ...]:
@@ -83,7 +83,7 @@ def outputs_of(model: type) -> tuple[type[Output], ...]:
 
 def declared_state(model: type[Model]) -> type[InputState] | None:
     """Return the model's state class; None if it has none. Raises TypeError if it needs one."""
-    return state_of(model, required=model._needs_state)
+    return state_of(model, required=model._reactor_needs_state)
 
 
 def _store_selected_outputs(cls: type, scope: Scope) -> None:

@@ -51,7 +51,7 @@ class ReactorPipeline(AsyncModel):
     Events run between two yields, never within a step. `self.state` is None outside a session.
     """
 
-    _needs_state = True
+    _reactor_needs_state = True
     # None outside of sessions, where authors do not read it.
     state: InputState = None  # type: ignore[assignment]
 

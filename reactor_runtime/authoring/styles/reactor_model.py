@@ -33,4 +33,4 @@ class ReactorModel(AsyncModel):
         rest. `compute_time` in seconds moves the rate towards the frames made per second. Raises TypeError or
         ValueError that names the track, the value and the fix. Call it on the model's thread.
         """
-        await self._served().emit(output, compute_time=compute_time, drop=drop)
+        await self._reactor_served().emit(output, compute_time=compute_time, drop=drop)

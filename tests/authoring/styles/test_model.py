@@ -50,7 +50,7 @@ class Run:
 
 async def test_model_reaches_its_runtime() -> None:
     model, run = Model(), Run()
-    model._runtime = run
+    model._reactor_runtime = run
     await model.send(Hello())
     model.send_nowait(Hello())
     model.output_buffer.set_fps(12.0)
