@@ -76,7 +76,7 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
         contract = schema.contract_of(
             checked.project, checked.module, checked.class_name, checked.page_settings.presets
         )
-    made, warnings = None, list[ReactorError]()
+    made, warnings = None, contract.warnings
     if step:
         import logging
 
@@ -88,7 +88,8 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
         with elapsed_lines("loading and making a first step"):
-            made, warnings = rehearse(contract, values, checked.project, on_step_limit=end)
+            made, unfit = rehearse(contract, values, checked.project, on_step_limit=end)
+        warnings += unfit
     return {
         "class": checked.model,
         **schema.outline(checked.name_with(contract.declared_name), contract),

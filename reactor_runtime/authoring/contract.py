@@ -9,7 +9,7 @@ from typing import Any
 
 from reactor_runtime.authoring.code.records import make_dataclass
 from reactor_runtime.authoring.code.source import attached_location, declared_at, location_of
-from reactor_runtime.authoring.events.events import EventSpec, Hook, HookSpec
+from reactor_runtime.authoring.events.events import EventSpec, Hook, HookSpec, innermost
 from reactor_runtime.authoring.events.handlers import Handler, handlers_of
 from reactor_runtime.authoring.events.messages import ModelMessage, message_schema, message_type
 from reactor_runtime.authoring.events.state import StateSpec
@@ -24,7 +24,7 @@ from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.bindings import check_together
 from reactor_runtime.authoring.values.fields import FieldSpec
 from reactor_runtime.authoring.values.jsonable import check_size
-from reactor_runtime.errors import ClassError
+from reactor_runtime.errors import ClassError, Location, ReactorError
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,26 @@ class Contract:
         """Return the config file that `@model` names; "" if it names none."""
         mark = mark_of_model(self.model)
         return mark.config if mark is not None and isinstance(mark.config, str) else ""
+
+    @property
+    def warnings(self) -> list[ReactorError]:
+        """Return what is probably not meant, with the author's lines; the model is served all the same."""
+        return [
+            ReactorError(f"{owner}{field.name}: {ignored} and has no effect", hint="leave it out", where=where)
+            for event in self.events.values()
+            for field in event.arguments.fields
+            if field.ignored
+            for owner, where in [self._declaration_of(event, field)]
+            for ignored in field.ignored
+        ]
+
+    def _declaration_of(self, event: EventSpec, field: FieldSpec) -> tuple[str, Location | None]:
+        """Return the owner of a value that clients set, as errors name it, and where the value is declared."""
+        if event.method is None:
+            assert self.state is not None, "only a state has events without a method"
+            return f"{self.state.cls.__name__}.", location_of(self.state.cls, field.name)
+        method = innermost(inspect.getattr_static(self.model, event.method))
+        return f"{method.__qualname__}: ", location_of(method, field.name)
 
     def to_json(self) -> dict[str, Any]:
         """Return the contract's part of `reactor.welcome`: tracks, schema, and the name that `@model` gives."""

@@ -249,7 +249,7 @@ class Host:
             return
         self._loop = asyncio.get_running_loop()
         self._driver.start()
-        client = ClientInfo(WARM_UP, "controller", time.time(), lambda _: None)
+        client = ClientInfo(WARM_UP, time.time())
         session = ModelSession(
             WARM_UP, client, self._clock, time.time(), failed=self._failed, on_idle=lambda: warm_up.on_idle()
         )
@@ -300,7 +300,7 @@ class Host:
 
     async def _serve_session(self, start: ipc.StartSession) -> None:
         client = ClientInfo(
-            start.client, "controller", start.joined_at_unix, lambda message: self.runtime.send(message, start.client)
+            start.client, start.joined_at_unix, _send=lambda message: self.runtime.send(message, start.client)
         )
         reloaded = None
         if self.reloader is not None and self._reload is not None:

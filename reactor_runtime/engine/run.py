@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,8 @@ from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.ring import RingWriter
+
+logger = logging.getLogger(__name__)
 
 
 def run_engine(channel: Channel, memory_fd: int) -> int:
@@ -165,6 +168,8 @@ def _import_model(load: ipc.Load, progress: Progress) -> Contract:
     contract = Contract.of(model_class)
     contract.style.check_finished(model_class)
     check_presets(contract, load.presets, project)
+    for warning in contract.warnings:
+        logger.warning("%s", warning)
     return contract
 
 

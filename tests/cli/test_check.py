@@ -97,7 +97,6 @@ FAULTS = [
     Broken("no inference", source(INFERENCE, "")),
     Broken("inference misspelt, with load()", source(INFERENCE, f"    def load(self, config): ...\n\n{MISSPELT}")),
     Broken("return for yield", source("yield None", "return MyOutput(main_video=None)")),
-    Broken("event without annotation", source("def reset(self)", "def reset(self, hard)")),
     Broken("event name", source('name="reset"', 'name="reactor.reset"')),
     Broken("two messages of one name", source("class MyState", f"{TWIN}class MyState")),
     Broken("two hooks", source("    def inference", f"{HOOKS}    def inference")),
@@ -145,6 +144,15 @@ def test_a_process_that_ends_during_the_import_is_an_error(project: Path, last_w
     assert "while the model was loading" in checked.err
     result = json.loads(reactor("check", "--json", cwd=project).out)
     assert (result["ok"], result["error"]["kind"]) == (False, "LoadError")
+
+
+def test_a_limit_without_effect_is_a_warning(project: Path) -> None:
+    write(project, source("default=1.0, ge=0.0", 'default=1.0, max_length=3, pattern="a", ge=0.0'))
+    outcome = reactor("check", cwd=project)
+    assert (outcome.code, outcome.out) == (0, SUMMARY)
+    assert "warning: MyState.brightness: max_length does not apply to float and has no effect\n  --> " in outcome.err
+    assert "pipeline.py:10:5" in outcome.err
+    assert "pattern does not apply to float" in outcome.err
 
 
 @pytest.mark.parametrize("arguments", [("check", ""), ("run", ""), ("schema", "--path", "")], ids=" ".join)

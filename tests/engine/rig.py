@@ -94,7 +94,7 @@ class Rig:
     def start(self) -> None:
         """Begin a session; it goes on in a task while the test advances the clock."""
         self._sessions += 1
-        client = ClientInfo("c-1", "controller", 0.0, lambda message: self.runtime.send(message, "c-1"))
+        client = ClientInfo("c-1", 0.0, _send=lambda message: self.runtime.send(message, "c-1"))
         self.session = ModelSession(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9)
         self.runtime.begin_session(self.session)
         self.dispatcher = self.driver.dispatcher(self.session)

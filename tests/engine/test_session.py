@@ -17,7 +17,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def session(clock: FakeClock) -> ModelSession:
-    return ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=1e9)
+    return ModelSession("s-1", ClientInfo("c", 0.0), clock, started_at_unix=1e9)
 
 
 async def work(result: int) -> int:
@@ -109,7 +109,7 @@ async def test_an_input_wakes_an_idle_model(session: ModelSession) -> None:
 
 def test_wall_time_runs_on_from_the_start_of_the_session() -> None:
     clock = FakeClock(now=50.0)
-    session = ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=1e9)
+    session = ModelSession("s-1", ClientInfo("c", 0.0), clock, started_at_unix=1e9)
     clock.spend(0.5)
     assert session.wall_us(clock.now()) == 1_000_000_000_500_000
 

@@ -55,7 +55,7 @@ class Session:
         self.version = version_of(Levelled)
         self.model: Any = self.version.model
         self.state = SessionState(ServedModel(self.version), self.sent.append)
-        client = ClientInfo("c-1", "controller", 0.0, lambda _: None)
+        client = ClientInfo("c-1", 0.0)
         assert self.state.begin(ModelSession("s-1", client, FakeClock(), 1e9)) == {"level": 1}
         self.model.state.level = 5
         self.state.send_changes()

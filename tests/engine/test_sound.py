@@ -55,7 +55,7 @@ class Stage:
         self.clock = FakeClock()
         self.sink = CollectingSink(self.clock)
         self.emitter = Emitter(served_model(model), self.clock, self.sink)
-        self.session = ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), self.clock, started_at_unix=1e9)
+        self.session = ModelSession("s-1", ClientInfo("c", 0.0), self.clock, started_at_unix=1e9)
         self.emitter.open(self.session)
         self.pieces: list[Piece] = []
 
@@ -242,7 +242,7 @@ async def test_a_flush_blackens_every_track_and_is_silent() -> None:
     clock = FakeClock()
     sink = CollectingSink(clock)
     emitter = Emitter(served_model(Model), clock, sink)
-    emitter.open(ModelSession("s-1", ClientInfo("c", "controller", 0.0, print), clock, started_at_unix=0.0))
+    emitter.open(ModelSession("s-1", ClientInfo("c", 0.0), clock, started_at_unix=0.0))
     await emitter.emit(Two(left=frame(1), right=frame(2, 4, 6), audio=np.zeros(1600, np.int16)))
     emitter.flush()
     pieces = sink.shown[-1].bundle.pieces

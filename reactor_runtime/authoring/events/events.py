@@ -21,10 +21,13 @@ from reactor_runtime.authoring.values import bindings
 from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.bindings import Source
 from reactor_runtime.authoring.values.fields import FieldSpec, InputDeclaration, compile_field, plain_declaration
+from reactor_runtime.authoring.values.typespec import AnyValue
 from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 
 MARK = "__reactor_mark__"
 RESERVED = frozenset({"connected", "disconnected"})
+# The parameter that gets the client.
+CLIENT = "client"
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Default for `@connected()` with parentheses.
@@ -96,8 +99,9 @@ def event(
     """Allow clients to call a method, sync or async, under `name`, with its parameters.
 
     It runs between two steps of the model. With `dedupe`, only the newest of several waiting calls runs. A parameter
-    annotated `ClientInfo` gets the client. A returned `ModelMessage` is the reply, a raised `CommandError` the error.
-    `bind` is a source that sends the event, such as `Key("space")`, or a list of sources.
+    called `client`, or annotated `ClientInfo`, gets the client; one without annotation takes any JSON value. A returned
+    `ModelMessage` is the reply, a raised `CommandError` the error. `bind` is a source that sends the event, such as
+    `Key("space")`, or a list of sources.
     """
     if misplaced or not isinstance(name, str) or not name:
         raise TypeError('event takes its name as a keyword: write @event(name="set_prompt") above the method')
@@ -162,10 +166,11 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
     for parameter in parameters_of(plain):
         where = f"{plain.__qualname__}: {parameter.name}"
         with declared_at(plain, parameter.name):
-            hint = scope.resolve(parameter.annotation, where)
-            if _is_client(hint):
+            if _takes_client(parameter, scope, where):
                 client = _only_client(client, parameter.name, plain)
                 continue
+            untyped = parameter.annotation is Parameter.empty
+            hint = AnyValue if untyped else scope.resolve(parameter.annotation, where)
             written = MISSING if parameter.default is Parameter.empty else parameter.default
             declared = mark.declarations.get(parameter.name, written)
             fields.append(compile_field(parameter.name, hint, declared, scope, where))
@@ -227,7 +232,7 @@ def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> 
     for parameter in parameters_of(plain):
         where = f"{plain.__qualname__}: {parameter.name}"
         with declared_at(plain, parameter.name):
-            if _is_client(scope.resolve(parameter.annotation, where)):
+            if _takes_client(parameter, scope, where):
                 client = _only_client(client, parameter.name, plain)
             elif parameter.default is Parameter.empty:
                 raise TypeError(f"{where}: @{hook} passes only a `client: ClientInfo`")
@@ -277,16 +282,13 @@ def _check_parameters(function: FunctionType, hook: str) -> None:
 
 def _check_parameter(handler: str, parameter: Parameter, hook: str) -> None:
     name = parameter.name
-    if hook and parameter.annotation is Parameter.empty and name != "client":
+    if hook and parameter.annotation is Parameter.empty and name != CLIENT:
         raise TypeError(f"{handler}: {name}: {hook} passes only a `client: ClientInfo`")
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
         raise TypeError(f"{handler}: {stars}{name} can't be sent by a client; name each parameter")
     if parameter.kind is Parameter.POSITIONAL_ONLY:
         raise TypeError(f"{handler}: {name} is positional-only, but arguments come by name; drop the /")
-    if parameter.annotation is Parameter.empty:
-        example = "ClientInfo" if name == "client" else "float"
-        raise TypeError(f"{handler}: {name} needs an annotation, as in {name}: {example}")
 
 
 def _take_declarations(function: FunctionType) -> dict[str, InputDeclaration]:
@@ -295,7 +297,7 @@ def _take_declarations(function: FunctionType) -> dict[str, InputDeclaration]:
     declared = {p.name: _declared(function, p) for p in parameters}
     taken = {name: default for name, default in declared.items() if isinstance(default, InputDeclaration)}
     positional = [p for p in parameters if p.kind is not Parameter.KEYWORD_ONLY]
-    function.__defaults__ = _plain_defaults(function, positional, taken)
+    function.__defaults__ = _plain_defaults(positional, taken)
     keywords = function.__kwdefaults__ or {}
     plain = {name: taken[name].default if name in taken else value for name, value in keywords.items()}
     function.__kwdefaults__ = {name: value for name, value in plain.items() if value is not MISSING}
@@ -307,31 +309,27 @@ def _declared(function: FunctionType, parameter: Parameter) -> object:
         return plain_declaration(parameter.default, f"{function.__qualname__}: {parameter.name}")
 
 
-def _plain_defaults(
-    function: FunctionType, positional: list[Parameter], taken: Mapping[str, InputDeclaration]
-) -> tuple[Any, ...] | None:
+def _plain_defaults(positional: Sequence[Parameter], taken: Mapping[str, InputDeclaration]) -> tuple[Any, ...] | None:
     defaults: list[Any] = []
     for parameter in positional:
         default = parameter.default
         if parameter.name in taken:
             default = taken[parameter.name].default
-            default = Parameter.empty if default is MISSING else default
-        if default is not Parameter.empty:
+        # Python allows no parameter without a default after one that has one. Events always give a required argument.
+        if default is not Parameter.empty and (default is not MISSING or defaults):
             defaults.append(default)
-        elif defaults:
-            with declared_at(function, parameter.name):
-                raise TypeError(
-                    f"{function.__qualname__}: {parameter.name} has no default but follows one that has; "
-                    "put it first, or a * before it"
-                )
     return tuple(defaults) or None
 
 
-def _is_client(hint: Any) -> bool:
+def _takes_client(parameter: Parameter, scope: Scope, where: str) -> bool:
+    """Return whether a parameter gets the client: by its name, whatever its annotation, or by its annotation."""
+    if parameter.name == CLIENT or parameter.annotation is Parameter.empty:
+        return parameter.name == CLIENT
+    hint = scope.resolve(parameter.annotation, where)
     return hint is ClientInfo or ClientInfo in get_args(hint)
 
 
 def _only_client(known: str | None, name: str, function: FunctionType) -> str:
     if known is not None:
-        raise TypeError(f"{function.__qualname__}: {known} and {name} are both annotated ClientInfo; keep one")
+        raise TypeError(f"{function.__qualname__}: {known} and {name} both get the client; keep one")
     return name

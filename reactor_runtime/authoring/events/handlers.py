@@ -11,6 +11,7 @@ from types import FunctionType
 from reactor_runtime.authoring.code.annotations import Scope
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.events import (
+    CLIENT,
     EventMark,
     EventSpec,
     HookSpec,
@@ -108,7 +109,8 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
         mark = mark_of(redecorate(function))
         assert isinstance(mark, EventMark), "event marks the function it decorates"
         return event_spec(method, function, mark, scope)
-    arguments = [*parent.arguments.names, *([parent.client_parameter] if parent.client_parameter else [])]
+    client = CLIENT if any(p.name == CLIENT for p in parameters) else parent.client_parameter
+    arguments = [*parent.arguments.names, *([client] if client else [])]
     try:
         inspect.signature(innermost(function)).bind(None, **dict.fromkeys(arguments))
     except TypeError as error:
@@ -119,7 +121,7 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
     replies = parent.replies
     if inspect.signature(function).return_annotation is not Parameter.empty:
         replies = replies_of(innermost(function), scope, dedupe=parent.dedupe)
-    return replace(parent, method=method, is_async=runs_async(function), replies=replies)
+    return replace(parent, method=method, is_async=runs_async(function), client_parameter=client, replies=replies)
 
 
 def _refuse_doubles(cls: type, own: Mapping[str, Handler | None]) -> None:

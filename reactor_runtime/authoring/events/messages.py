@@ -67,14 +67,22 @@ class CommandError(Exception):
         return f"{self.code}: {self.message}"
 
 
+def _send_to_nobody(_: ModelMessage) -> None:
+    """Send nothing: the client was made by hand."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """Describe the client of an event; `role` is "controller" or "viewer", `joined_at` in Unix seconds."""
+    """Describe the client of an event; `role` is "controller" or "viewer", `joined_at` in Unix seconds.
+
+    `system` is true for a client that is part of the server; there is none yet. For tests: `ClientInfo("c-1", 0.0)`.
+    """
 
     id: str
-    role: str
     joined_at: float
-    _send: Callable[[ModelMessage], None] = field(repr=False, compare=False)
+    system: bool = False
+    role: str = field(default="controller", kw_only=True)
+    _send: Callable[[ModelMessage], None] = field(default=_send_to_nobody, kw_only=True, repr=False, compare=False)
 
     async def send(self, message: ModelMessage) -> None:
         """Send a message to this client alone; do nothing once it has left.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 import json
 from dataclasses import MISSING, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, dataclass_transform
 
-from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
+from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations, union_options
 from reactor_runtime.authoring.code.records import Record, is_clone, make_dataclass, merged_over_mro
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.arguments import EventArguments
@@ -34,8 +36,8 @@ _SMALL = (float, bool, type(None))
 class InputState(Record):
     """Declare a session's state: clients change each public field with an event `set_<field>`.
 
-    Subclasses become dataclasses. Every field needs a default; fields that start with `_` are private. Setting a public
-    name that the class does not have raises AttributeError.
+    Subclasses become dataclasses. Every field needs a default, but for an `UploadedFile`, which is None without one;
+    fields that start with `_` are private. Setting a public name that the class does not have raises AttributeError.
     """
 
     __slots__ = ()
@@ -180,6 +182,8 @@ def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) 
     hint = scope.resolve(annotation, where)
     if is_class_variable(hint):
         return None
+    if UploadedFile in union_options(hint):
+        declared = _empty_slot(declared)
     try:
         spec = compile_field(name, hint, declared, scope, where)
     except UnsupportedType as error:
@@ -192,6 +196,15 @@ def _own_field(cls: type[InputState], name: str, annotation: Any, scope: Scope) 
     else:
         setattr(cls, name, spec.default)
     return spec
+
+
+def _empty_slot(declared: Any) -> Any:
+    """Return the declaration of an uploaded file, which is None until a client sends one."""
+    if declared is MISSING:
+        return None
+    if isinstance(declared, InputDeclaration) and declared.default is MISSING and declared.default_factory is MISSING:
+        return dataclasses.replace(declared, default=None)
+    return declared
 
 
 def _refuse_unannotated(cls: type[InputState], annotations: dict[str, Any]) -> None:
@@ -213,12 +226,9 @@ def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation
     factory = declared.default_factory if isinstance(declared, dataclasses.Field) else MISSING
     if default is MISSING and factory is MISSING:
         raise TypeError(f"{where} needs a default, the value a session starts with")
-    if default is not MISSING and type(default).__hash__ is None:
-        raise TypeError(
-            f"{where}: the default {default!r} is mutable and would be shared by all sessions; "
-            "use dataclasses.field(default_factory=…)"
-        )
     if isinstance(declared, InputDeclaration):
         if declared.bind is not None:
             raise TypeError(f"{where} is private, so clients can't set it; drop bind, or the underscore")
         setattr(cls, name, default)
+    if default is not MISSING and type(default).__hash__ is None:
+        setattr(cls, name, dataclasses.field(default_factory=functools.partial(copy.deepcopy, default)))

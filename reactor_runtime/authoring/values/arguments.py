@@ -37,6 +37,10 @@ class EventArguments:
         return core_schema.typed_dict_field(filled, required=False)
 
     @property
+    def fields(self) -> tuple[FieldSpec, ...]:
+        return self._fields
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self._fields)
 

@@ -16,9 +16,10 @@ from reactor_runtime.authoring.code.annotations import Scope, type_name, union_o
 from reactor_runtime.authoring.values import bindings
 from reactor_runtime.authoring.values.bindings import Source
 from reactor_runtime.authoring.values.jsonable import to_json
-from reactor_runtime.authoring.values.limits import NO_LIMITS, Limits
+from reactor_runtime.authoring.values.limits import NO_LIMITS, InapplicableLimit, Limits
 from reactor_runtime.authoring.values.presentation import Presentation, Widget
-from reactor_runtime.authoring.values.typespec import TypeSpec, ValuePath, compile_type
+from reactor_runtime.authoring.values.typespec import AnyValue, TypeSpec, ValuePath, compile_type
+from reactor_runtime.authoring.values.upload import UploadedFile
 
 _LIMITS = tuple(each.name for each in dataclasses.fields(Limits))
 _SHOWN = tuple(each.name for each in dataclasses.fields(Presentation))
@@ -147,7 +148,7 @@ def MessageField(default: Any = MISSING, *, description: str = "", volatile: boo
 class FieldSpec:
     """Describe one value that clients set; `default` is MISSING if there is none.
 
-    `presentation` describes its control.
+    `presentation` describes its control. `ignored` says which limits have no effect on values of its type.
     """
 
     name: str
@@ -156,6 +157,7 @@ class FieldSpec:
     description: str
     sources: tuple[Source, ...]
     presentation: Presentation
+    ignored: tuple[str, ...] = ()
 
     @property
     def required(self) -> bool:
@@ -179,17 +181,34 @@ class FieldSpec:
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
     """Compile a resolved annotation and its default; raise TypeError that names `where` if they don't fit."""
     default, description, limits = _default_and_limits(declared, where)
-    spec = compile_type(hint, limits, ValuePath(where, scope))
+    if default is None and hint is UploadedFile:
+        hint = hint | None
+    spec, limits, ignored = _compile_applicable(hint, limits, ValuePath(where, scope))
     if default is not MISSING:
         _refuse_mutable(default, where)
-        if default is None and NoneType not in union_options(hint) and get_origin(hint) is not Literal:
+        if default is None and not _takes_none(hint):
             raise TypeError(f"{where}: the default None needs a type that allows it: {type_name(hint)} | None")
         default = _converted(spec, default, where)
     sources = _sources(declared, hint, limits, where)
     presentation = declared.presentation if isinstance(declared, InputDeclaration) else Presentation()
     # Raises the error of a wrong option.
     presentation.to_json(spec, default, where)
-    return FieldSpec(name, spec, default, description, sources, presentation)
+    return FieldSpec(name, spec, default, description, sources, presentation, ignored)
+
+
+def _compile_applicable(hint: Any, limits: Limits, path: ValuePath) -> tuple[TypeSpec, Limits, tuple[str, ...]]:
+    """Compile a type with the limits that apply to it; return those, and what is said of the others."""
+    ignored: list[str] = []
+    while True:
+        try:
+            return compile_type(hint, limits, path), limits, tuple(ignored)
+        except InapplicableLimit as limit:
+            ignored.append(str(limit))
+            limits = replace(limits, **{limit.name: None})
+
+
+def _takes_none(hint: Any) -> bool:
+    return NoneType in union_options(hint) or get_origin(hint) is Literal or hint is AnyValue
 
 
 def _refuse_unknown(unknown: Mapping[str, object], name: str, known: Sequence[str]) -> None:
@@ -244,6 +263,10 @@ def _converted(spec: TypeSpec, default: Any, where: str) -> Any:
     """Convert the default as a client's value is converted: 3 for a float becomes 3.0."""
     if isinstance(default, np.generic):
         default = default.item()
+    if not spec.json:
+        # A value without a type, which the schema publishes.
+        to_json(default, f"{where}: default")
+        return default
     value = spec.convert(default, f"{where}: default")
     numbers = isinstance(default, int | float) and isinstance(value, int | float)
     if not numbers and not isinstance(default, type(value)):

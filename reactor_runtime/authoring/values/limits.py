@@ -12,6 +12,14 @@ BOUNDS = ("ge", "le", "gt", "lt", "multiple_of")
 _LENGTHS = ("min_length", "max_length")
 
 
+class InapplicableLimit(TypeError):
+    """Report a limit that has no meaning for values of a type; `name` is the limit's."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        super().__init__(f"{name} does not apply to {kind}")
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Hold the limits of one value; None is no limit."""
@@ -32,10 +40,10 @@ class Limits:
         return {name: values[name] for name in names or values if values[name] is not None}
 
     def refuse_others(self, kind: str, names: Collection[str], where: str) -> None:
-        """Raise TypeError if a limit is set that does not apply to values of this kind."""
+        """Raise InapplicableLimit if a limit is set that does not apply to values of this kind."""
         for name in self.given():
             if name not in names:
-                raise TypeError(f"{where}: {name} does not apply to {kind}")
+                raise InapplicableLimit(name, kind)
         if self.pattern is not None and not isinstance(self.pattern, str):
             raise TypeError(f"{where}: pattern must be a str, not {self.pattern!r}")
         if self.choices is not None and (isinstance(self.choices, str) or not list(self.choices)):

@@ -99,6 +99,10 @@ def _compile_part(hint: Any, path: ValuePath) -> TypeSpec:
     return TypeSpec(core_schema.any_schema(), {}) if hint is Any else compile_type(hint, NO_LIMITS, path)
 
 
+class AnyValue:
+    """Stand for the type of a parameter without annotation: any JSON value."""
+
+
 class UnsupportedType(TypeError):
     """Report a type whose values clients can't set."""
 
@@ -115,6 +119,11 @@ def _built(make: Callable[[Limits, ValuePath], TypeSpec], limits: Limits, path: 
         problem = str(error).strip().splitlines()[-1].strip().removeprefix("error: ")
         raise TypeError(f"{path.where}: the pattern {limits.pattern!r} can't be used: {problem}") from error
     return spec
+
+
+def _any(limits: Limits, path: ValuePath) -> TypeSpec:
+    limits.refuse_others("a value without a type", {"choices"}, path.where)
+    return TypeSpec(core_schema.any_schema(), {})
 
 
 def _int(limits: Limits, path: ValuePath) -> TypeSpec:
@@ -345,6 +354,7 @@ _SCALARS: tuple[tuple[type, Callable[[Limits, ValuePath], TypeSpec]], ...] = (
     (date, _date),
     (time, _time),
     (UploadedFile, _upload),
+    (AnyValue, _any),
 )
 _CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, ValuePath], TypeSpec], tuple[Any, ...]], ...] = (
     (list, _list, (Any,)),

@@ -157,16 +157,11 @@ HANDLERS = [
         "MyModel: event 'go' is handled by both", model=method(GO, "def go(self): ...", GO, "def to(self): ...  # <-")
     ),
     Wrong("MyModel.go: *args", model=method(GO, "def go(self, *args): ...  # <-")),
-    Wrong("MyModel.go: x needs an annotation", model=method(GO, "def go(", "    self,", "    x,  # <-", "): ...")),
     Wrong(
         "MyModel.go: x: a client can't",
         model=method(GO, "def go(", "    self, y: int,", "    x: bytes,  # <-", "): ..."),
     ),
     Wrong("MyModel.go: x: default: 3", model=method(GO, "def go(self, x: int = InputField(3, le=2)): ...  # <-")),
-    Wrong(
-        "MyModel.go: y has no default",
-        model=method(GO, "def go(self, x: int = 3, y: int = InputField(le=2)): ...  # <-"),
-    ),
     Wrong("MyModel.go: a handler can't yield", model=method(GO, "def go(self):  # <-", "    yield")),
     Wrong("MyModel.go: a method can be one handler", model=method(GO, GO, "def go(self): ...  # <-")),
     Wrong("MyModel.go: x: @connected passes only", model=method("@connected", "def go(self, x): ...  # <-")),

@@ -1,13 +1,23 @@
 """The decorators: their form, what they leave of the method, and what they refuse."""
 
 import functools
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pydantic
 import pytest
 
-from reactor_runtime import ClientInfo, InputField, InputState, ReactorPipeline, connected, disconnected, event
+from reactor_runtime import (
+    ClientInfo,
+    InputField,
+    InputState,
+    ReactorPipeline,
+    UploadedFile,
+    connected,
+    disconnected,
+    event,
+)
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.errors import InvalidEvent
 
@@ -128,9 +138,6 @@ def without_self() -> None: ...
 def without_annotation(self: Any, x) -> None: ...  # type: ignore[no-untyped-def]
 
 
-def client_without_annotation(self: Any, client) -> None: ...  # type: ignore[no-untyped-def]
-
-
 def star_args(self: Any, *values: int) -> None: ...
 
 
@@ -138,9 +145,6 @@ def star_kwargs(self: Any, **values: int) -> None: ...
 
 
 def positional(self: Any, x: int, /) -> None: ...
-
-
-def required_after_default(self: Any, x: int = 1, y: int = InputField()) -> None: ...
 
 
 def mark(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -160,27 +164,9 @@ FORM: list[Any] = [
     pytest.param(
         lambda: mark(name="x")(without_self), TypeError, "without_self.*first parameter is self", id="no self"
     ),
-    pytest.param(
-        lambda: mark(name="x")(without_annotation),
-        TypeError,
-        "without_annotation: x needs an annotation, as in x: float",
-        id="no annotation",
-    ),
-    pytest.param(
-        lambda: mark(name="x")(client_without_annotation),
-        TypeError,
-        "as in client: ClientInfo",
-        id="client unannotated",
-    ),
     pytest.param(lambda: mark(name="x")(star_args), TypeError, r"star_args: \*values can't be sent", id="*args"),
     pytest.param(lambda: mark(name="x")(star_kwargs), TypeError, r"star_kwargs: \*\*values can't be", id="**kwargs"),
     pytest.param(lambda: mark(name="x")(positional), TypeError, "positional: x is positional-only", id="positional"),
-    pytest.param(
-        lambda: mark(name="x")(required_after_default),
-        TypeError,
-        "required_after_default: y has no default but follows one that has",
-        id="required after default",
-    ),
     pytest.param(lambda: mark(name="x")(Handled.prompt), TypeError, "one handler only", id="two events"),
     pytest.param(
         lambda: connected(Handled.prompt), TypeError, "one handler only; remove one decorator", id="event and hook"
@@ -231,7 +217,7 @@ def test_hook_with_an_argument_is_refused() -> None:
 
 
 def test_two_clients_in_one_handler_are_refused() -> None:
-    with pytest.raises(TypeError, match="one and two are both annotated ClientInfo"):
+    with pytest.raises(TypeError, match="one and two both get the client; keep one"):
 
         class Bad(ReactorPipeline):
             state: NoState
@@ -287,3 +273,97 @@ def test_optional_client_is_the_client() -> None:
         def go(self, client: ClientInfo | None = None) -> None: ...
 
     assert Contract.of(Model).events["go"].client_parameter == "client"
+
+
+class Relaxed(ReactorPipeline):
+    """Declarations that programs for 3.x have."""
+
+    state: NoState
+
+    @event(name="late")
+    def late(self, x: int = 1, y: int = InputField(ge=0)) -> int:
+        return x + y
+
+    @event(name="anything")
+    def anything(self, value, other=None, client=None) -> object:  # type: ignore[no-untyped-def]
+        return value, other, client
+
+    @event(name="image")
+    def image(
+        self,
+        first: UploadedFile = None,  # type: ignore[assignment]  # as programs have it
+        second: UploadedFile = InputField(default=None),  # noqa: B008
+    ) -> object:
+        return first, second
+
+    @event(name="named")
+    def named(self, client: "Unknown") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    @connected
+    def come(self, client=None) -> None:  # type: ignore[no-untyped-def]
+        self.client = client
+
+
+RELAXED = Contract.of(Relaxed)
+
+
+def test_a_required_parameter_may_follow_one_with_a_default() -> None:
+    late = RELAXED.events["late"]
+    assert late.validate('{"y": 2}') == {"x": 1, "y": 2}
+    assert Relaxed().late(y=2) == 3
+    with pytest.raises(InvalidEvent, match=r"late\.y: missing"):
+        late.validate('{"x": 2}')
+
+
+@pytest.mark.parametrize("text", ["null", "1", "1.5", '"a"', "true", "[1, {}]", '{"a": [null]}'])
+def test_a_parameter_without_annotation_takes_any_json_value(text: str) -> None:
+    anything = RELAXED.events["anything"]
+    assert anything.validate(f'{{"value": {text}}}') == {"value": json.loads(text), "other": None}
+    assert anything.parameters_schema()["properties"] == {"value": {}, "other": {"default": None}}
+    with pytest.raises(InvalidEvent, match=r"anything\.value: missing"):
+        anything.validate("{}")
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_an_upload_may_default_to_none(name: str) -> None:
+    image, file = RELAXED.events["image"], UploadedFile(b"x")
+    assert image.validate("{}") == {"first": None, "second": None}
+    assert image.validate(f'{{"{name}": {{"upload": "u-1"}}}}', {"u-1": file})[name] is file
+    assert image.validate(f'{{"{name}": null}}')[name] is None
+
+
+def test_a_parameter_called_client_gets_the_client_whatever_its_annotation() -> None:
+    assert (RELAXED.events["anything"].client_parameter, RELAXED.events["named"].client_parameter) == (
+        "client",
+        "client",
+    )
+    assert RELAXED.on_connected is not None
+    assert RELAXED.on_connected.client_parameter == "client"
+    assert RELAXED.events["named"].parameters_schema()["properties"] == {}
+
+
+def test_an_override_without_types_may_add_the_client() -> None:
+    class Child(Relaxed):
+        def late(self, x, y, client):  # type: ignore[no-untyped-def, override]
+            return x, y, client
+
+    late = Contract.of(Child).events["late"]
+    assert (late.client_parameter, late.arguments.names) == ("client", ("x", "y"))
+
+
+def test_a_limit_that_does_not_apply_is_ignored_with_a_warning() -> None:
+    class Limited(ReactorPipeline):
+        state: NoState
+
+        @event(name="go")
+        def go(self, text: str | None = InputField(default="a", ge=1, max_length=2, multiple_of=2)) -> None: ...
+
+    contract = Contract.of(Limited)
+    assert contract.events["go"].validate('{"text": "ab"}') == {"text": "ab"}
+    with pytest.raises(InvalidEvent):
+        contract.events["go"].validate('{"text": "abc"}')
+    first, second = contract.warnings
+    assert first.message.endswith("Limited.go: text: ge does not apply to str and has no effect")
+    assert second.message.endswith("Limited.go: text: multiple_of does not apply to str and has no effect")
+    assert first.where is not None
+    assert "text: str | None" in first.where.text

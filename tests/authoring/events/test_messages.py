@@ -215,8 +215,8 @@ def test_a_command_error_of_the_author_s_has_code_and_message_whatever_its_init_
 
 async def test_client_info_sends_and_hides_its_send_function() -> None:
     sent: list[ModelMessage] = []
-    client = ClientInfo("c1", "controller", 1.5, sent.append)
+    client = ClientInfo("c1", 1.5, _send=sent.append)
     await client.send(Progress(step=1))
     assert sent == [Progress(step=1)]
-    assert client == ClientInfo("c1", "controller", 1.5, print)
+    assert client == ClientInfo("c1", 1.5)
     assert "_send" not in repr(client)

@@ -132,12 +132,6 @@ def _last_hook() -> None:
         def part(self) -> None: ...
 
 
-def _untyped() -> None:
-    class Wrong(VideoModel):
-        @command("set_level")
-        def set_level(self, level) -> None: ...  # type: ignore[no-untyped-def]  # that is what is refused
-
-
 def _bare_command() -> None:
     class Wrong(VideoModel):
         @command  # type: ignore[arg-type]  # that is what is refused
@@ -162,7 +156,6 @@ def _marked_pipeline() -> None:
         (_async_command, r"Wrong\.slow: the command 'slow' is async"),
         (_hook, r"Wrong\.greet: a VideoModel has no @connected; start_session\(\) begins"),
         (_last_hook, r"Wrong\.part: a VideoModel has no @disconnected"),
-        (_untyped, "level needs an annotation"),
         (_bare_command, r'write @command\("set_prompt"\)'),
         (_marked_pipeline, "derived from VideoModel, not Wrong"),
         (lambda: model(""), r'write @model\(name="my-model"\)'),

@@ -223,7 +223,7 @@ def test_same_track_in_and_out_names_both() -> None:
             input: Desk
 
 
-@pytest.mark.parametrize("name", ["connected", "output_buffer", "load", "state", "fps", "_runtime"])
+@pytest.mark.parametrize("name", ["connected", "output_buffer", "load", "state", "fps", "_reactor_runtime"])
 def test_names_of_the_model_cannot_be_inputs(name: str) -> None:
     with pytest.raises(TypeError, match=rf"Bad\.{name}"):
         type("Bad", (Model,), {"__annotations__": {name: Room}})

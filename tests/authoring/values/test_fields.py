@@ -57,19 +57,6 @@ WRONG: list[Any] = [
     pytest.param(str, InputField("a", choices=[]), "choices must be a list", id="no choices"),
     pytest.param(str, InputField("a", choices="abc"), "choices must be a list", id="choices as text"),
     pytest.param(str, InputField("a", choices=["a", 3]), "choices: 3 is not a string", id="choice of another type"),
-    pytest.param(str, InputField("a", ge=1), "ge does not apply to str", id="ge of str"),
-    pytest.param(float, InputField(1.0, max_length=1), "max_length does not apply to float", id="length of float"),
-    pytest.param(bool, InputField(True, le=1), "le does not apply to bool", id="le of bool"),
-    pytest.param(
-        Literal["a"], InputField("a", pattern="a"), "pattern does not apply to Literal", id="pattern of Literal"
-    ),
-    pytest.param(Fixed, InputField(Fixed(), ge=1), "ge does not apply to Fixed", id="ge of dataclass"),
-    pytest.param(
-        tuple[int, int],
-        InputField((1, 2), max_length=2),
-        "max_length does not apply to tuple of",
-        id="length of a pair",
-    ),
     pytest.param(str, InputField("a", pattern="("), r"the pattern .*can.t be used: [a-z]", id="broken pattern"),
     pytest.param(str, InputField("a", pattern=3), "pattern must be a str", id="pattern no str"),  # type: ignore[arg-type]
     pytest.param(float, InputField(1, ge="0"), "ge='0' is not a finite number", id="ge as text"),  # type: ignore[arg-type]
@@ -88,6 +75,31 @@ def test_wrong_declaration_names_class_and_field(hint: Any, declared: Any, messa
     with pytest.raises(TypeError, match=message) as caught:
         declare(hint, declared)
     assert str(caught.value).startswith("MyState.x")
+
+
+IGNORED: list[Any] = [
+    pytest.param(str, InputField("a", ge=1), "ge does not apply to str", id="ge of str"),
+    pytest.param(float, InputField(1.0, max_length=1), "max_length does not apply to float", id="length of float"),
+    pytest.param(bool, InputField(True, le=1), "le does not apply to bool", id="le of bool"),
+    pytest.param(
+        Literal["a"], InputField("a", pattern="a"), "pattern does not apply to Literal", id="pattern of Literal"
+    ),
+    pytest.param(Fixed, InputField(Fixed(), ge=1), "ge does not apply to Fixed", id="ge of dataclass"),
+    pytest.param(
+        tuple[int, int],
+        InputField((1, 2), max_length=2),
+        "max_length does not apply to tuple of",
+        id="length of a pair",
+    ),
+]
+
+
+@pytest.mark.parametrize(("hint", "declared", "message"), IGNORED)
+def test_a_limit_that_does_not_apply_is_ignored(hint: Any, declared: Any, message: str) -> None:
+    (field,) = StateSpec.of(declare(hint, declared)).fields
+    (ignored,) = field.ignored
+    assert ignored.startswith(message)
+    assert declare(hint, declared)().x == declared.default  # type: ignore[attr-defined]
 
 
 RIGHT: list[Any] = [

@@ -21,7 +21,7 @@ style: ContextVar[str] = ContextVar("style", default="none")
 
 @pytest.fixture
 def session() -> ModelSession:
-    return ModelSession("s-1", ClientInfo("c-1", "controller", 0.0, lambda _: None), FakeClock(), 1e9)
+    return ModelSession("s-1", ClientInfo("c-1", 0.0), FakeClock(), 1e9)
 
 
 @contextlib.asynccontextmanager

@@ -52,7 +52,7 @@ class Desk:
         self.session = self.open("s-1")
 
     def open(self, name: str) -> ModelSession:
-        client = ClientInfo("c", "controller", 0.0, print)
+        client = ClientInfo("c", 0.0)
         session = ModelSession(name, client, self.clock, started_at_unix=1e9)
         self.emitter.open(session)
         return session
