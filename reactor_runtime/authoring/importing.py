@@ -10,7 +10,6 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from reactor_runtime.authoring.code.records import Record, refuse_order
 from reactor_runtime.authoring.code.source import attached_location, location_of
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT
@@ -110,27 +109,12 @@ def _import_module(project: Path, name: str) -> ModuleType:
 
 def _declaration_error(error: BaseException, project: Path) -> ClassError | None:
     """Return an error for a wrong declaration: a TypeError or ValueError that our own code raised."""
-    wrong = _with_class(error)
-    last, _ = list(traceback.walk_tb(wrong.__traceback__))[-1]
-    if not isinstance(wrong, TypeError | ValueError) or not is_ours_module(last.f_globals.get("__name__", "")):
+    last, _ = list(traceback.walk_tb(error.__traceback__))[-1]
+    if not isinstance(error, TypeError | ValueError) or not is_ours_module(last.f_globals.get("__name__", "")):
         return None
     trail = author_trail(traceback.extract_tb(error.__traceback__), project)
     details = "".join(traceback.format_exception(error))
-    return ClassError(str(wrong), where=attached_location(wrong) or (trail[-1] if trail else None), details=details)
-
-
-def _with_class(error: BaseException) -> BaseException:
-    """Add the class name to the error that an author's own `@dataclass` raises about the order of fields."""
-    if not isinstance(error, TypeError) or "follows default argument" not in str(error):
-        return error
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        decorated = frame.f_locals.get("cls") if frame.f_globals.get("__name__") == "dataclasses" else None
-        if isinstance(decorated, type) and issubclass(decorated, Record):
-            try:
-                refuse_order(decorated, error)
-            except TypeError as named:
-                return named
-    return error
+    return ClassError(str(error), where=attached_location(error) or (trail[-1] if trail else None), details=details)
 
 
 def _import_hint(message: str) -> str:

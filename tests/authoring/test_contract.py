@@ -283,18 +283,6 @@ def test_the_only_parameter_of_an_event_that_sets_it_may_be_prominent() -> None:
     assert Contract.of(Model).events["set_text"].arguments.prominent == ("text",)
 
 
-def test_output_that_is_no_dataclass_in_the_end_is_a_class_error() -> None:
-    class Wrong(Output):
-        note: str = ""
-        main: Video  # type: ignore[misc]
-
-    class Model(ReactorPipeline):
-        state: MyState
-
-    with pytest.raises(ClassError, match="non-default argument 'main' follows default argument"):
-        Contract.of(Model)
-
-
 class Unfinished(ReactorPipeline):
     state: MyState
 

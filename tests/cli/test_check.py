@@ -69,7 +69,6 @@ INFERENCE = "    def inference(self):\n        yield None\n"
 MISSPELT = INFERENCE.replace("inference", "inferense")
 TWIN = "class progress(ModelMessage):\n    pass\n\n"
 HOOKS = "".join(f"    @connected\n    def {name}(self): ...\n\n" for name in "ab")
-ORDER = "import dataclasses\n\n@dataclasses.dataclass\nclass Said(ModelMessage):\n    a: int = 1\n    b: int\n\n"
 FAULTS = [
     Broken("no manifest", {"reactor.yaml": None}),
     Broken("unknown key", {"reactor.yaml": MANIFEST + "prot: 3\n"}),
@@ -88,7 +87,6 @@ FAULTS = [
     Broken("import raises", source("class MyOutput", "open('weights.pt')\n\nclass MyOutput")),
     Broken("import exits", source("class MyOutput", "raise SystemExit('set MODEL_HOME')\n\nclass MyOutput")),
     Broken("import is interrupted", source("class MyOutput", "raise KeyboardInterrupt\n\nclass MyOutput")),
-    Broken("order of fields", source("class MyOutput(Output):", f"{ORDER}class MyOutput(Output):")),
     Broken("track", source("main_video: Video", "main_video: Video | None")),
     Broken("default out of range", source("default=1.0", "default=3.0")),
     Broken("type of a field", source(STATE, "brightness: complex = 1j")),
@@ -160,13 +158,6 @@ def test_an_empty_directory_is_an_error(project: Path, arguments: tuple[str, ...
     outcome = reactor(*arguments, cwd=project)
     assert (outcome.code, outcome.out) == (2, "")
     assert ': "" is not a directory; `.` is the current one' in outcome.err
-
-
-def test_an_error_of_field_order_names_the_class(project: Path) -> None:
-    write(project, source("class MyOutput(Output):", f"{ORDER}class MyOutput(Output):"))
-    outcome = reactor("check", cwd=project)
-    assert outcome.err.startswith("error: Said: non-default argument 'b' follows default argument")
-    assert "put it first, or give it a default\n  --> pipeline.py:5:2\n" in outcome.err
 
 
 @pytest.mark.parametrize("name", ["import raises", "syntax", "default out of range"])

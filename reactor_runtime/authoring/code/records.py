@@ -7,8 +7,10 @@ only when its fields are first read or an instance is created.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, MISSING
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from reactor_runtime.authoring.code.annotations import own_annotations
 from reactor_runtime.authoring.code.source import declared_at
@@ -20,6 +22,9 @@ class Record:
     """Make each subclass a dataclass of the fields its body annotates."""
 
     __slots__ = ()
+
+    # The tracks of an Input or Output.
+    __tracks__: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     if TYPE_CHECKING:
         __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
@@ -55,14 +60,6 @@ def make_dataclass(cls: type) -> None:
         for name in own_annotations(cls):
             refuse_mutable(cls, name, vars(cls).get(name))
         raise
-    except TypeError as error:
-        refuse_order(cls, error)
-
-
-def refuse_order(cls: type, error: TypeError) -> NoReturn:
-    """Raise dataclass's error about the order of fields, with the class and the location of the field."""
-    with declared_at(cls, _out_of_order(cls)):
-        raise TypeError(f"{cls.__name__}: {error}; put it first, or give it a default") from error
 
 
 def refuse_mutable(cls: type, name: str, default: object) -> None:
@@ -80,17 +77,30 @@ def _maker(default: object) -> str:
     return type(default).__name__ if empty else f"lambda: {default!r}"
 
 
-def _out_of_order(cls: type) -> str:
-    """Return the first field without a default that follows a field with one."""
-    optional = any(field.default is not MISSING for field in _inherited(cls))
-    for name, annotation in own_annotations(cls).items():
-        if annotation is KW_ONLY or annotation == "KW_ONLY":
-            break
-        if name in vars(cls):
-            optional = True
-        elif optional:
-            return name
-    return ""
+def put_required_first(cls: type) -> None:
+    """Move the fields of a class body that have no default before those that have one, as dataclasses require.
+
+    If a parent has fields with defaults, they become keyword-only. Call it in `__init_subclass__`: the author's own
+    `@dataclass` comes later.
+    """
+    annotations = own_annotations(cls)
+    if any(annotation in (KW_ONLY, "KW_ONLY") for annotation in annotations.values()):
+        return
+    required = [name for name in annotations if _lacks_default(getattr(cls, name, MISSING))]
+    ordered = {name: annotations[name] for name in (*required, *annotations)}
+    if list(ordered) != list(annotations):
+        cls.__annotations__ = ordered
+    if all(_lacks_default(field) for field in _inherited(cls)):
+        return
+    for name in required:
+        if "ClassVar" not in str(annotations[name]):
+            setattr(cls, name, dataclasses.field(kw_only=True))
+
+
+def _lacks_default(value: object) -> bool:
+    if isinstance(value, dataclasses.Field):
+        return value.default is MISSING and value.default_factory is MISSING
+    return value is MISSING
 
 
 def _inherited(cls: type) -> list[dataclasses.Field[Any]]:

@@ -9,7 +9,7 @@ from dataclasses import MISSING, dataclass, field
 from typing import Any, dataclass_transform
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
-from reactor_runtime.authoring.code.records import Record, is_clone, merged_over_mro, refuse_mutable
+from reactor_runtime.authoring.code.records import Record, is_clone, merged_over_mro, put_required_first, refuse_mutable
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDeclaration
 from reactor_runtime.authoring.values.jsonable import check_size, to_json
@@ -41,6 +41,7 @@ class ModelMessage(Record):
         setattr(cls, _SCHEMAS, _own_schemas(cls))
         with declared_at(cls, "name"):
             setattr(cls, _NAME, _own_name(cls))
+        put_required_first(cls)
 
 
 class CommandError(Exception):

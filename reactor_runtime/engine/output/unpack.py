@@ -45,7 +45,8 @@ class Unpack:
         if isinstance(output, ByTrack):
             values = dict(output.payloads)
         elif isinstance(output, Output):
-            if type(output) not in self._outputs:
+            # One without tracks shows nothing, whatever the model declares.
+            if type(output) not in self._outputs and tracks_of(type(output)):
                 known, name = ", ".join(kind.__name__ for kind in self._outputs) or "none", type(output).__name__
                 raise TypeError(
                     f"{name} is not an output of this model; it declares: {known}; "

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime import InputField, InputState, ModelMessage, Output, Video
+from reactor_runtime import InputField, InputState, MessageField, ModelMessage, Output, Video
 
 DECORATORS: list[Any] = [
     pytest.param(lambda cls: cls, id="undecorated"),
@@ -102,3 +102,42 @@ def test_decorator_after_the_class_was_looked_at_still_works() -> None:
 
     assert Progress().step == 0
     assert dataclass(Progress)(step=2).step == 2
+
+
+@pytest.mark.parametrize("decorate", [lambda cls: cls, dataclass, dataclass(slots=True)], ids=["no", "yes", "slots"])
+def test_fields_without_a_default_come_first(decorate: Callable[[Any], Any]) -> None:
+    class Said(ModelMessage):
+        step: int = 1
+        text: str  # type: ignore[misc]  # as programs have it
+        note: str = MessageField("", description="More")
+        total: int = MessageField(description="Steps in all")
+
+    said = decorate(Said)
+    assert [field.name for field in dataclasses.fields(said)] == ["text", "total", "step", "note"]
+    assert dataclasses.asdict(said("a", 2)) == {"text": "a", "total": 2, "step": 1, "note": ""}
+    with pytest.raises(TypeError, match="text"):
+        said(total=3)
+
+
+def test_a_required_field_may_follow_the_defaults_of_a_parent() -> None:
+    class Parent(ModelMessage):
+        step: int = 1
+        text: str = ""
+
+    class Child(Parent):
+        text: str  # type: ignore[misc]
+        total: int  # type: ignore[misc]
+
+    child: Any = Child
+    assert dataclasses.asdict(child(3, total=4)) == {"step": 3, "text": "", "total": 4}
+    with pytest.raises(TypeError, match="total"):
+        child(3)
+
+
+def test_a_track_may_follow_other_fields_of_an_output() -> None:
+    class Noted(Output):
+        note: str = ""
+        video: Video  # type: ignore[misc]
+
+    noted: Any = Noted
+    assert (noted(video=1).video, noted(video=1).note) == (1, "")

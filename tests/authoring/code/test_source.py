@@ -105,10 +105,6 @@ MESSAGES = [
         before="class Progress(ModelMessage):\n    _items: set = set()  # <-\n",
     ),
     Wrong(
-        "Progress: non-default argument 'total' follows default argument",
-        before="class Progress(ModelMessage):\n    step: int = 3\n    total: int  # <-\n",
-    ),
-    Wrong(
         "Progress.total: InputField is for",
         before="class Progress(ModelMessage):\n    total: int = InputField(3)  # <-\n",
     ),
@@ -132,7 +128,6 @@ TRACKS = [
     Wrong("write `depth: Video`", before="class Second(Output):\n    depth = Video  # <-\n"),
     Wrong("Second.note: InputField", before="class Second(Output):\n    note: str = InputField('')  # <-\n"),
     Wrong("Second.notes: the default {}", before="class Second(Output):\n    notes: dict = {}  # <-\n"),
-    Wrong("Second: non-default", before="class Second(Output):\n    note: str = ''\n    depth: Video  # <-\n"),
     Wrong("main_video' is video in MyOutput", before="class Second(Output):\n    main_video: Audio  # <-\n"),
     Wrong("Low.sample_rate", before="class Low(Audio):\n    sample_rate = 0.5  # <-\n"),
     Wrong("MyInput.scale: annotate it", before="class MyInput(Input):\n    scale: float  # <-\n"),

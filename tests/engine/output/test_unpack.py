@@ -75,6 +75,15 @@ def test_several_outputs_may_be_mixed() -> None:
     assert list(unpack(TwoOutputs, Both(video=frame(1), audio=sound))[0]) == ["video", "audio"]
 
 
+class Trackless(Output):
+    note: str = ""
+
+
+@pytest.mark.parametrize("output", [Output(), Trackless()], ids=["Output", "subclass"])
+def test_an_output_without_tracks_shows_nothing(output: Output) -> None:
+    assert not any(unpack(OneTrack, output))
+
+
 @pytest.mark.parametrize("model", [TwoTracks, TwoOutputs])
 def test_a_raw_frame_for_several_tracks_is_refused(model: type[ReactorPipeline]) -> None:
     with pytest.raises(TypeError, match="a raw frame needs exactly one Output with one track, this model has"):
