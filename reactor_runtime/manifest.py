@@ -75,6 +75,11 @@ class Manifest:
     model_at: Location | None = field(default=None, compare=False)
     page_settings: PageSettings = field(default_factory=PageSettings)
 
+    @property
+    def model_ref(self) -> str:
+        """Return the class as `module:Class`, for `import_model_class`."""
+        return self.model
+
     def name_with(self, declared: str | None) -> str:
         """Return the model's name, given the one that its class declares or None."""
         return self.name if self.is_named or not declared else declared
@@ -128,6 +133,21 @@ def load(project: Path) -> Manifest:
         page_settings=_page_settings(file),
         model_at=file.items["model"],
     )
+
+
+def load_config(path: str | Path) -> Manifest:
+    """Read the manifest at a path, or in a directory, as tests of programs for 3.x do."""
+    given = Path(path)
+    return load(given.parent if given.name == FILE_NAME else given)
+
+
+def import_model_class(ref: str, project: str | Path = ".") -> type:
+    """Import a class by its `module:Class` from the directory of the project; raise ClassError if it is no model."""
+    # Reading a manifest imports none of this.
+    from reactor_runtime.authoring.importing import import_class
+
+    module, class_name = _split_model(ref, Location(FILE_NAME, 1))
+    return import_class(Path(project).resolve(), module, class_name)
 
 
 def of_class(project: Path, module: str, class_name: str) -> Manifest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,23 @@ import reactor_runtime
 from reactor_runtime import interface
 
 NAMES = interface.__all__
+# The names of the 3.x API.
+NAMES_OF_3X = {
+    *("Audio", "ClientInfo", "Command", "CommandError", "EVENT_REGISTRY", "FieldInfo", "INPUT_REGISTRY", "Idle"),
+    *("Input", "InputBuffer", "InputField", "InputState", "MESSAGE_REGISTRY", "MediaInput", "MessageField", "Metadata"),
+    *("ModelMessage", "OUTPUT_REGISTRY", "Output", "OutputBuffer", "OutputStream", "ReactorModel", "ReactorPipeline"),
+    *("Track", "UploadedFile", "Video", "all_input_tracks", "all_output_tracks", "connected", "disconnected"),
+    *("event", "get_logger", "get_weights_path"),
+}
+# The names of the 3.x API that have import paths of their own.
+PATHS_OF_3X = {
+    "reactor_runtime.interface.model.contract": {"ModelContract"},
+    "reactor_runtime.interface.pipeline.idle": {"Idle", "_IdleType"},
+    "reactor_runtime.log": {"get_logger"},
+    "reactor_runtime.manifest": {"load_config", "import_model_class"},
+    "reactor_runtime.paths": {"get_weights_path"},
+    "reactor_runtime.schema": {"render"},
+}
 
 
 def test_public_names_are_sorted() -> None:
@@ -20,6 +38,16 @@ def test_public_names_are_sorted() -> None:
 
 def test_the_package_has_the_same_list() -> None:
     assert reactor_runtime.__all__ == NAMES
+
+
+def test_the_names_of_the_3x_api_are_public() -> None:
+    assert set(NAMES) >= NAMES_OF_3X
+
+
+@pytest.mark.parametrize("module", PATHS_OF_3X)
+def test_the_import_paths_of_the_3x_api_have_their_names(module: str) -> None:
+    found = importlib.import_module(module)
+    assert all(hasattr(found, name) for name in PATHS_OF_3X[module])
 
 
 def test_a_star_import_of_the_package_gives_the_public_names() -> None:

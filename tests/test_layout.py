@@ -58,8 +58,8 @@ ARROWS = {
     "testing": {"engine", "authoring", "ipc", "media", "manifest", "recording"},
     "replaying": {"testing", "engine", "authoring", "media", "recording"},
     "rendering": {"testing", "engine", "authoring", "ipc", "media", "clips"},
-    "schema": {"authoring", "wire"},
-    "manifest": set[str](),
+    "schema": {"authoring", "wire", "manifest"},
+    "manifest": {"authoring"},
     "client": {"wire", "media"},
     "clips": {"media"},
     "frames": {"media"},
@@ -74,7 +74,7 @@ ARROWS = {
     "notebook": {"serving", "cli", "manifest", "authoring", "notebook_source", "run_options"},
     "notebook_source": set[str](),
     "paths": set[str](),
-    "public_api": {"authoring", "testing", "serving", "paths"},
+    "public_api": {"authoring", "testing", "serving", "schema", "paths"},
 }
 ROOMS = {
     "server": {

@@ -17,8 +17,8 @@ REPLACED = (
     "Audience|Crowd|Door|Figures|Film|Gallery|Greeter|Guest|Halls?|House|Intake|Life|Lobby|Moment|Nudge|Onlooker|Picture|"
     "Probe|Pulse|Seam|Seat|Strangers|Tally|Tape|Usher|Visitor|Way|Whoever"
 )
-# Documented names of two public modules: `reactor_runtime.client` and `reactor_runtime.testing`.
-PUBLIC_TWICE = frozenset({"Frame", "Message"})
+# Documented names of two public modules: `reactor_runtime.client`, and `reactor_runtime.testing` or `.interface`.
+PUBLIC_TWICE = frozenset({"Frame", "Message", "ModelContract"})
 
 
 @cache

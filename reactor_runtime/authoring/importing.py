@@ -16,6 +16,8 @@ from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT
 from reactor_runtime.authoring.tracks.discovery import is_ours_module
 from reactor_runtime.errors import ClassError, Location, author_error, author_trail
 
+_IMPORTED = "__reactor_imported__"
+
 
 def import_class(project: Path, module_name: str, class_name: str) -> type:
     """Import the module from `project` and return the class; raise ClassError with the reason if it can't be served."""
@@ -39,6 +41,19 @@ def import_class(project: Path, module_name: str, class_name: str) -> type:
             hint=_derive(found) if not candidates else _suggestion(class_name, candidates, module_name),
             where=location_of(found) if isinstance(found, type) and not ours else None,
         )
+    setattr(found, _IMPORTED, True)
+    return found
+
+
+def imported_class() -> type[Model] | None:
+    """Return the class that `import_class` returned in this process, the newest after a reload; None if it has not."""
+    found: type[Model] | None = None
+    classes: list[type[Model]] = [Model]
+    while classes:
+        cls = classes.pop(0)
+        found = cls if _IMPORTED in vars(cls) else found
+        # In the order of their definition.
+        classes += cls.__subclasses__()
     return found
 
 

@@ -9,14 +9,20 @@ import reactor_runtime.interface.model  # noqa: F401  # for the order
 from reactor_runtime.authoring.events.events import connected, disconnected, event
 from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage
 from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.styles.async_model import OutputQueue as OutputBuffer
+from reactor_runtime.authoring.styles.async_model import OutputQueue as OutputStream
 from reactor_runtime.authoring.styles.block import VideoModel, command, model
 from reactor_runtime.authoring.styles.context import get_ctx
 from reactor_runtime.authoring.styles.pipeline import Idle, ReactorPipeline
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.authoring.tracks.backlog import BufferClosed, ReadMode
+from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.tracks.inputs import Input
+from reactor_runtime.authoring.tracks.inputs import Input as MediaInput
 from reactor_runtime.authoring.tracks.tracks import Audio, Output, Video
+from reactor_runtime.authoring.tracks.tracks import TrackSpec as Track
 from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
+from reactor_runtime.authoring.values.fields import InputDeclaration as FieldInfo
 from reactor_runtime.authoring.values.fields import InputField, MessageField
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.log import get_logger
@@ -24,22 +30,34 @@ from reactor_runtime.paths import get_weights_path
 from reactor_runtime.serving import asgi, serve
 from reactor_runtime.version import version
 
-__all__ = [
+# Sorted by code points, as Python's own `sorted` does.
+__all__ = [  # noqa: RUF022
     "Audio",
     "BufferClosed",
     "Button",
     "ClientInfo",
+    "Command",
     "CommandError",
+    "EVENT_REGISTRY",
+    "FieldInfo",
+    "INPUT_REGISTRY",
     "Idle",
     "Input",
+    "InputBuffer",
     "InputField",
     "InputState",
     "Key",
     "Keys",
     "Look",
+    "MESSAGE_REGISTRY",
+    "MediaInput",
     "MessageField",
+    "Metadata",
     "ModelMessage",
+    "OUTPUT_REGISTRY",
     "Output",
+    "OutputBuffer",
+    "OutputStream",
     "PipelineExecutor",
     "Pointer",
     "ReactorModel",
@@ -48,11 +66,14 @@ __all__ = [
     "StepResult",
     "Stick",
     "Tap",
+    "Track",
     "UploadedFile",
     "Video",
     "VideoModel",
     "Wheel",
     "__version__",
+    "all_input_tracks",
+    "all_output_tracks",
     "asgi",
     "command",
     "connected",
@@ -66,15 +87,39 @@ __all__ = [
 ]
 
 __version__ = version()
+# The metadata of a frame.
+Metadata = dict | bytes  # type: ignore[type-arg]  # for isinstance too
 
 if TYPE_CHECKING:
+    from reactor_runtime.interface.model.contract import Command
+    from reactor_runtime.interface.registries import (
+        EVENT_REGISTRY,
+        INPUT_REGISTRY,
+        MESSAGE_REGISTRY,
+        OUTPUT_REGISTRY,
+        all_input_tracks,
+        all_output_tracks,
+    )
     from reactor_runtime.testing.executor import PipelineExecutor, StepResult
 else:
+    # Modules that a model does not need, such as the engine, and the names they define.
+    _LATER = {
+        "reactor_runtime.testing.executor": ("PipelineExecutor", "StepResult"),
+        "reactor_runtime.interface.model.contract": ("Command",),
+        "reactor_runtime.interface.registries": (
+            "EVENT_REGISTRY",
+            "INPUT_REGISTRY",
+            "MESSAGE_REGISTRY",
+            "OUTPUT_REGISTRY",
+            "all_input_tracks",
+            "all_output_tracks",
+        ),
+    }
 
     def __getattr__(name: str) -> object:
-        if name not in ("PipelineExecutor", "StepResult"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # Imports the engine, which importing a model does not need.
-        from reactor_runtime.testing import executor
+        for module, names in _LATER.items():
+            if name in names:
+                from importlib import import_module
 
-        return getattr(executor, name)
+                return getattr(import_module(module), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from reactor_runtime import manifest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.presets import NO_PRESETS, Presets, check_presets
 from reactor_runtime.authoring.styles.block import starting_config
 from reactor_runtime.schema import typed_python, typed_typescript
-from reactor_runtime.version import version
+from reactor_runtime.version import version as own_version
 from reactor_runtime.wire import openapi
 
 
@@ -29,7 +30,39 @@ def contract_of(project: Path, module_name: str, class_name: str, presets: Prese
 
 def document(name: str, contract: Contract) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of a model called `name`, as its server returns it from `/schema`."""
-    return openapi.document(name, version(), contract.to_json())
+    return openapi.document(name, own_version(), contract.to_json())
+
+
+class RenderedSchema:
+    """Hold the schema of a model for `to_openapi()`, as programs for 3.x render it."""
+
+    def __init__(self, contract: Contract, *, name: str = "", version: str = "") -> None:
+        self._contract = contract
+        self._name = name or contract.declared_name or manifest.kebab_case(contract.model.__name__)
+        self._version = version or own_version()
+
+    def to_openapi(self) -> dict[str, Any]:
+        """Return the document of `/schema` with an operation for each event and a webhook for each message."""
+        described = self._contract.to_json()
+        document = openapi.document(self._name, self._version, described)
+        tracks = [{key: track[key] for key in ("name", "kind", "direction")} for track in described["tracks"]]
+        return {
+            **document,
+            "paths": {**document["paths"], **openapi.event_paths(described)},
+            "webhooks": openapi.webhooks(described),
+            "x-reactor": {**document["x-reactor"], "tracks": tracks},
+        }
+
+
+def render(project: str | Path, *, version: str = "") -> RenderedSchema:
+    """Return the schema of the project in a directory; `version` is that of the document.
+
+    Raises ManifestError or ClassError if it can't be served.
+    """
+    found = manifest.load(Path(project))
+    with manifest.pointing_at(found):
+        contract = contract_of(found.project, found.module, found.class_name, found.page_settings.presets)
+    return RenderedSchema(contract, name=found.name_with(contract.declared_name), version=version)
 
 
 def written(format: str, name: str, contract: Contract) -> str:

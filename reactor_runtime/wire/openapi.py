@@ -153,6 +153,29 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {**{path: {"get": get} for path, get in refused.items()}, "/uploads": {"post": _upload()}}
 
 
+def event_paths(contract: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe each event as an operation `/events/<name>`, whose body is its data; the wire is a WebSocket."""
+    events = contract["schema"]["events"]
+    return {f"/events/{name}": {"post": _operation(name, spec)} for name, spec in events.items()}
+
+
+def webhooks(contract: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe each message of the model as a webhook, whose body is its data."""
+    return {
+        kind: {"post": _posted(spec["description"], spec["data"])}
+        for kind, spec in contract["schema"]["messages"].items()
+    }
+
+
+def _operation(name: str, spec: Mapping[str, Any]) -> Schema:
+    return {"operationId": name, **_posted(spec["description"], spec["parameters"])}
+
+
+def _posted(description: str, schema: Schema) -> Schema:
+    body = {"required": True, "content": _content("application/json", schema)}
+    return {"description": description, "requestBody": body, "responses": {"200": {"description": "Applied"}}}
+
+
 def _refusals(path: str) -> dict[str, Any]:
     """Return the error responses that a route gives before it reads the request."""
     wrong_host = {"421": _answer("The request is for a host name that is not this server's", TEXT)}

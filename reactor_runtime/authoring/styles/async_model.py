@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.messages import ModelMessage
@@ -12,6 +12,7 @@ from reactor_runtime.authoring.styles.model import Model
 _RESERVED = ("connected", "output_buffer", "send", "send_nowait")
 
 
+@runtime_checkable
 class OutputQueue(Protocol):
     """Control the queue of frames that wait to be shown."""
 

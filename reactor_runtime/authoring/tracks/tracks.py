@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, dataclass_transform, get_args, get_origin
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
-from reactor_runtime.authoring.code.records import Record, is_clone, merged_over_mro
+from reactor_runtime.authoring.code.records import Record, is_clone, merged_over_mro, put_required_first
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDeclaration
 
@@ -65,11 +67,14 @@ class Video(_VideoTrack, Protocol):  # type: ignore[misc]
 class Audio(_AudioTrack, Protocol):  # type: ignore[misc]
     """Annotate an audio track: int16, `(channels, samples)`, or `(samples,)` for mono.
 
-    Derive a class with another `sample_rate` unless it is 48 kHz.
+    Derive a class with another `sample_rate` unless it is 48 kHz. `buffer_seconds` bounds the buffer of an input track.
     """
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+        buffer_seconds: float | None
+    else:
         sample_rate = 48_000
+        buffer_seconds = None
 
         def __init_subclass__(cls, **options: Any) -> None:
             super().__init_subclass__(**options)
@@ -77,6 +82,11 @@ class Audio(_AudioTrack, Protocol):  # type: ignore[misc]
             if isinstance(rate, bool) or not isinstance(rate, Integral) or rate <= 0:
                 with declared_at(cls, "sample_rate"):
                     raise TypeError(f"{cls.__name__}.sample_rate must be a whole number of Hz, not {rate!r}")
+            bound = cls.buffer_seconds
+            is_number = isinstance(bound, Real) and not isinstance(bound, bool)
+            if bound is not None and not (is_number and 0 < bound < math.inf):
+                with declared_at(cls, "buffer_seconds"):
+                    raise TypeError(f"{cls.__name__}.buffer_seconds must be a number above 0 or None, not {bound!r}")
 
 
 _VIDEO: type = Video
@@ -85,12 +95,13 @@ _AUDIO: type = Audio
 
 @dataclass(frozen=True, slots=True)
 class TrackSpec:
-    """Describe one track as the welcome message does."""
+    """Describe one track as the welcome message does; `buffer_seconds` bounds the buffer of a sound that comes in."""
 
     name: str
     kind: Kind
     direction: Direction
     sample_rate: int | None
+    buffer_seconds: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the track for `reactor.welcome`."""
@@ -102,7 +113,8 @@ class TrackSpec:
 class Output(Record):
     """Declare the model's output tracks: each field annotated `Video` or `Audio` is a track of that name.
 
-    Subclasses become dataclasses. Two outputs are equal only if they are the same object.
+    Subclasses become dataclasses. Two outputs are equal only if they are the same object. `__tracks__` describes the
+    tracks of a class by name.
     """
 
     __slots__ = ()
@@ -116,11 +128,13 @@ class Output(Record):
             if name not in vars(cls):
                 setattr(cls, name, vars(object)[name])
         declare_tracks(cls, "out")
+        put_required_first(cls)
 
 
 def declare_tracks(cls: type[Record], direction: Direction) -> None:
     """Find the tracks that a class body annotates and store them on the class; call it in `__init_subclass__`."""
     setattr(cls, _TRACKS, _own_tracks(cls, direction))
+    cls.__tracks__ = MappingProxyType({track.name: track for track in tracks_of(cls)})
 
 
 def tracks_of(cls: type[Record]) -> tuple[TrackSpec, ...]:
@@ -197,5 +211,5 @@ def _track(name: str, hint: Any, direction: Direction, where: str) -> TrackSpec:
     if len(name.encode()) > _LONGEST_NAME_BYTES:
         raise TypeError(f"{where[:80]}…: a track's name has at most {_LONGEST_NAME_BYTES} bytes")
     if issubclass(hint, _AUDIO):
-        return TrackSpec(name, "audio", direction, int(hint.sample_rate))
+        return TrackSpec(name, "audio", direction, int(hint.sample_rate), hint.buffer_seconds)
     return TrackSpec(name, "video", direction, None)

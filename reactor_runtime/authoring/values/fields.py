@@ -23,7 +23,8 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 
 _LIMITS = tuple(each.name for each in dataclasses.fields(Limits))
 _SHOWN = tuple(each.name for each in dataclasses.fields(Presentation))
-_INPUT_OPTIONS = ("default", "description", "bind", *_LIMITS, *_SHOWN)
+_INPUT_OPTIONS = ("default", "description", "bind", "moderate", *_LIMITS, *_SHOWN)
+MODERATE = "x-reactor-moderate"
 # Values are always checked strictly, whatever the options of a pydantic.Field.
 _IMPLIED = frozenset({"strict", "allow_inf_nan"})
 _OTHER_WORDS = {
@@ -49,6 +50,13 @@ class InputDeclaration:
     default_factory: Any
     bind: object
     presentation: Presentation
+    moderate: bool = False
+
+    # The limits, as the tests of programs for 3.x read them.
+    def __getattr__(self, name: str) -> Any:
+        if name not in _LIMITS:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.limits, name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +90,7 @@ def InputField(
     examples: Iterable[object] | None = None,
     prominent: bool = False,
     bind: Source | Sequence[Source] | None = None,
+    moderate: bool = False,
     default_factory: Any = MISSING,
     **unknown: Never,
 ) -> Any:
@@ -89,14 +98,17 @@ def InputField(
 
     A state's field needs a default; a parameter without one is required. `pattern` matches anywhere: anchor it with ^
     and $. `bind` is a source that sets the value, such as `Keys("s", "w")`, or a list of sources. The options from
-    `label` to `prominent` describe the value's control and limit nothing. `default_factory` is refused, with the
-    field's name, because the schema publishes the default.
+    `label` to `prominent` describe the value's control and limit nothing. With `moderate`, the method `moderate` of the
+    model decides about each value before it is applied. `default_factory` is refused, with the field's name, because
+    the schema publishes the default.
     """
     _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
     allowed, listed = _listed(choices), _listed(examples)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
     shown = Presentation(label, group, widget, step, placeholder, order, listed, prominent)
-    return InputDeclaration(default, description, limits, default_factory, bind, shown)
+    if not isinstance(moderate, bool):
+        raise TypeError(f"InputField takes moderate=True or moderate=False, not {moderate!r}")
+    return InputDeclaration(default, description, limits, default_factory, bind, shown, moderate)
 
 
 def _listed(values: Any) -> Any:
@@ -148,7 +160,8 @@ def MessageField(default: Any = MISSING, *, description: str = "", volatile: boo
 class FieldSpec:
     """Describe one value that clients set; `default` is MISSING if there is none.
 
-    `presentation` describes its control. `ignored` says which limits have no effect on values of its type.
+    `presentation` describes its control, `info` is its declaration. `ignored` says which limits have no effect on
+    values of its type.
     """
 
     name: str
@@ -157,6 +170,7 @@ class FieldSpec:
     description: str
     sources: tuple[Source, ...]
     presentation: Presentation
+    info: InputDeclaration
     ignored: tuple[str, ...] = ()
 
     @property
@@ -171,11 +185,19 @@ class FieldSpec:
         if self.description:
             schema["description"] = self.description
         shown = self.presentation.to_json(self.type, self.default, self.name)
-        return {**schema, **shown, **bindings.to_json(self.sources)}
+        moderated = {MODERATE: True} if self.info.moderate else {}
+        return {**schema, **shown, **bindings.to_json(self.sources), **moderated}
 
     def completed_by(self, other: FieldSpec) -> FieldSpec:
-        """Return this value with the options of the control of `other` that are not given here and fit the type."""
-        return replace(self, presentation=self.presentation.completed_by(other.presentation, self.type, self.default))
+        """Return this value with the options of the control of `other` that are not given here and fit the type.
+
+        It is moderated if `other` is.
+        """
+        return replace(
+            self,
+            presentation=self.presentation.completed_by(other.presentation, self.type, self.default),
+            info=replace(self.info, moderate=self.info.moderate or other.info.moderate),
+        )
 
 
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:
@@ -190,10 +212,16 @@ def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str)
             raise TypeError(f"{where}: the default None needs a type that allows it: {type_name(hint)} | None")
         default = _converted(spec, default, where)
     sources = _sources(declared, hint, limits, where)
-    presentation = declared.presentation if isinstance(declared, InputDeclaration) else Presentation()
+    info = _declaration(declared, default, description, limits)
     # Raises the error of a wrong option.
-    presentation.to_json(spec, default, where)
-    return FieldSpec(name, spec, default, description, sources, presentation, ignored)
+    info.presentation.to_json(spec, default, where)
+    return FieldSpec(name, spec, default, description, sources, info.presentation, info, ignored)
+
+
+def _declaration(declared: Any, default: Any, description: str, limits: Limits) -> InputDeclaration:
+    """Return the declaration of a value with its converted default, also of one without `InputField`."""
+    given = declared if isinstance(declared, InputDeclaration) else InputField()
+    return replace(given, default=default, description=description, limits=limits)
 
 
 def _compile_applicable(hint: Any, limits: Limits, path: ValuePath) -> tuple[TypeSpec, Limits, tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import BufferClosed, Item, ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
 from reactor_runtime.authoring.tracks.inputs import make_input
-from reactor_runtime.authoring.tracks.tracks import tracks_of
+from reactor_runtime.authoring.tracks.tracks import TrackSpec, tracks_of
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.inputs.input_counter import InputCounter
 from reactor_runtime.errors import ReactorError
@@ -31,6 +32,8 @@ Buffer = InputBuffer[Any]
 MakeBuffer = Callable[..., Buffer]
 
 _BATCH = 4
+# The length of a piece of sound, as our clients send it.
+PIECE_S = 0.020
 
 
 def make_input_buffer(_track: str, *arguments: Any, **options: Any) -> Buffer:
@@ -86,15 +89,16 @@ class Inputs:
 
         Reads are counted from 0 again.
         """
-        kinds: dict[str, str] = {
-            track.name: track.kind for kind in contract.inputs.values() for track in tracks_of(kind)
-        }
+        specs = {track.name: track for kind in contract.inputs.values() for track in tracks_of(kind)}
+        kinds: dict[str, str] = {name: track.kind for name, track in specs.items()}
         kept = {track for track, kind in kinds.items() if self._kinds.get(track) == kind}
         with self._lock:
             for track, buffer in self._buffers.items():
                 if track not in kept:
                     buffer.close()
-            buffers = {track: self._buffers[track] if track in kept else self._make_buffer(track) for track in kinds}
+            buffers = {
+                name: self._buffers[name] if name in kept else self._make_buffer(track) for name, track in specs.items()
+            }
             video = [track for track, kind in kinds.items() if kind == "video"]
             new = {
                 track: InputCounter(track, buffers[track].reads, self._clock) for track in video if track not in kept
@@ -107,16 +111,18 @@ class Inputs:
         for attribute, kind in contract.inputs.items():
             setattr(model, attribute, make_input(kind, {track.name: buffers[track.name] for track in tracks_of(kind)}))
 
-    def _make_buffer(self, track: str) -> Buffer:
+    def _make_buffer(self, track: TrackSpec) -> Buffer:
+        bounded = {} if track.buffer_seconds is None else {"capacity": math.ceil(track.buffer_seconds / PIECE_S)}
         return self._new_buffer(
-            track,
+            track.name,
             self._clock,
             self._in_worker,
             waits=self._waits,
-            on_bad=functools.partial(_report, self._on_bad, track),
+            on_bad=functools.partial(_report, self._on_bad, track.name),
             on_available=self._on_available,
-            on_read=functools.partial(self._on_read, track),
-            on_late_read=functools.partial(self._report_late_read, track),
+            on_read=functools.partial(self._on_read, track.name),
+            on_late_read=functools.partial(self._report_late_read, track.name),
+            **bounded,
         )
 
     def _tell_lost(self, track: str) -> None:

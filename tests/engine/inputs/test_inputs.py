@@ -227,3 +227,26 @@ async def test_pipeline_that_reads_on_after_its_client_left_is_ended() -> None:
     await rig.play(0.6)
     await stopping
     assert rig.model.log
+
+
+class Brief(Audio):
+    buffer_seconds = 0.05
+
+
+class BriefInput(Input):
+    voice: Brief
+
+
+async def test_a_sound_track_bounds_its_buffer_in_seconds() -> None:
+    class Deaf(Filter):
+        input: BriefInput  # type: ignore[assignment]  # another input than the parent's
+
+        async def run(self) -> None:
+            await asyncio.Event().wait()
+
+    rig = Rig(Deaf)
+    buffer = rig.model.input.voice
+    async with rig.running():
+        for level in range(5):
+            rig.inputs.push_array("voice", np.full((1, 960), level, np.int16))
+        assert (buffer.capacity, [piece[0, 0] for piece in buffer.try_read(3)]) == (3, [2, 3, 4])
