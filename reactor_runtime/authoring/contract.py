@@ -12,6 +12,7 @@ from reactor_runtime.authoring.code.source import attached_location, declared_at
 from reactor_runtime.authoring.events.events import EventSpec, Hook, HookSpec, innermost
 from reactor_runtime.authoring.events.handlers import Handler, handlers_of
 from reactor_runtime.authoring.events.messages import ModelMessage, message_schema, message_type
+from reactor_runtime.authoring.events.moderate import METHOD, check_moderate, moderates
 from reactor_runtime.authoring.events.state import StateSpec
 from reactor_runtime.authoring.styles.block import mark_of_model
 from reactor_runtime.authoring.styles.model import Model, declared_state, outputs_of
@@ -32,7 +33,8 @@ class Contract:
     """Describe a model's tracks, events, messages and state.
 
     `inputs` maps attributes to Input classes; `fps` is None if the rate follows the compute time.
-    `fits_two_batches` is true for a pipeline that assigns no `buffer_size`: two batches may be queued.
+    `fits_two_batches` is true for a pipeline that assigns no `buffer_size`: two batches may be queued. `moderates` is
+    true if the model has a method `moderate`, and values for it.
     """
 
     model: type[Model]
@@ -49,6 +51,7 @@ class Contract:
     max_fps: float
     buffer_size: int
     fits_two_batches: bool
+    moderates: bool
 
     @classmethod
     def of(cls, model: type) -> Contract:
@@ -82,6 +85,9 @@ class Contract:
             [s for event in events.values() for s in (*event.sources, *event.arguments.sources)], model.__name__
         )
         _check_prominent(events.values(), model.__name__)
+        has_moderated = any(event.arguments.moderated for event in events.values())
+        if has_moderated:
+            check_moderate(model)
         fps = getattr(model, "fps", None)
         return cls(
             model=model,
@@ -98,6 +104,7 @@ class Contract:
             max_fps=float(model.max_fps),
             buffer_size=int(model.buffer_size),
             fits_two_batches=style.fits_two_batches and not is_assigned_by_author(model, "buffer_size"),
+            moderates=has_moderated and moderates(model),
         )
 
     @property
@@ -115,6 +122,21 @@ class Contract:
     @property
     def warnings(self) -> list[ReactorError]:
         """Return what is probably not meant, with the author's lines; the model is served all the same."""
+        return [*self._unused_moderation(), *self._ignored_limits()]
+
+    @property
+    def unmoderated(self) -> list[str]:
+        """Return the values that are declared `moderate=True` in a model without a method that decides about them."""
+        fields = [f"{event.name}.{name}" for event in self.events.values() for name in event.arguments.moderated]
+        return [] if self.moderates else fields
+
+    def _unused_moderation(self) -> list[ReactorError]:
+        if self.moderates or not moderates(self.model):
+            return []
+        message = f"{self.model.__name__}.moderate is never called: no value is declared InputField(moderate=True)"
+        return [ReactorError(message, hint="declare one, or rename the method", where=location_of(self.model, METHOD))]
+
+    def _ignored_limits(self) -> list[ReactorError]:
         return [
             ReactorError(f"{owner}{field.name}: {ignored} and has no effect", hint="leave it out", where=where)
             for event in self.events.values()

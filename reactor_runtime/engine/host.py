@@ -30,6 +30,7 @@ from reactor_runtime.engine.inputs.inputs import Inputs, MakeBuffer, make_input_
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.leaks import LeakGuard
 from reactor_runtime.engine.liveness import EndWatch
+from reactor_runtime.engine.moderation import Moderation
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import LoggedSink, Sink, SwitchableSink
 from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings
@@ -58,7 +59,8 @@ class Host:
     exception of the author's code, `threads` at the start and end of work in the author's threads. `ids` receives the
     log fields of the current session. `seconds` measures the first step if `clock` stands still during steps. With
     `reload` the `reloader` replaces the code of the model. `logs` makes the log of each session, `make_buffer` the
-    buffers of input tracks. `leaks` compares the use of resources after each session.
+    buffers of input tracks. `leaks` compares the use of resources after each session. Without `moderates`, values pass
+    unasked, as in a replay of events that were applied.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Host:
         make_buffer: MakeBuffer = make_input_buffer,
         leaks: LeakGuard | None = None,
         works_ahead: bool = True,
+        moderates: bool = True,
     ) -> None:
         self.served = served
         self._end_watch = EndWatch(served.contract.model.__name__)
@@ -121,9 +124,9 @@ class Host:
         self.reloader = None if reload is None else Reloader(self, served, reload, project=project, clock=clock)
         swap = self.reloader or NoSwap()
         self.runtime = ModelRuntime(self._emitter, sink, self._state, swap)
-        parts = DriverParts(
-            served, self._emitter, self.inputs, clock, sink, self._state, threads or UntrackedThreads(), failed, swap
-        )
+        threads = threads or UntrackedThreads()
+        self._moderation = Moderation(served, clock, threads, sink.send, enabled=moderates)
+        parts = DriverParts(served, self._emitter, self.inputs, clock, sink, self._state, threads, failed, swap)
         self._driver = make_driver(parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
@@ -234,8 +237,10 @@ class Host:
         self._loop = asyncio.get_running_loop()
         self._serves = True
         self._driver.start()
+        self._moderation.start()
         while (start := await self._starts.get()) is not None:
             await self._serve_session(start)
+        self._moderation.close()
         await self._driver.aclose()
         self.inputs.shutdown()
 
@@ -341,6 +346,7 @@ class Host:
         self._ids.update(session=session.id, client=session.client.id)
         self._current = session, dispatcher
         self.runtime.begin_session(session)
+        self._moderation.begin_session(session, lambda checked: self._accept(checked, dispatcher.accept))
         if self.reloader is not None:
             self.reloader.begin_session()
         self.uploads.begin_session(session.id)
@@ -360,6 +366,7 @@ class Host:
             ended_by = raised
         self._end_watch.on_end()
         self._current = None
+        self._moderation.end_session()
         self.runtime.end_session()
         self.uploads.clear()
         return ended_by
@@ -379,7 +386,7 @@ class Host:
         match message:
             case CheckedEvent():
                 if current is not None and current[0].id == message.event.session:
-                    self._accept(message, current[1])
+                    self._accept(message, self._moderation.accept)
             case ipc.ReloadFiles():
                 assert self.reloader is not None, "the server sends this only with Load.reload"
                 self.reloader.reload(message.config, message.presets, everything=message.everything)
@@ -401,12 +408,12 @@ class Host:
                 if current is not None:
                     self._driver.stop_session(current[0])
 
-    def _accept(self, checked: CheckedEvent, dispatcher: Dispatcher) -> None:
-        """Accept an event; check it again if the contract has changed since."""
+    def _accept(self, checked: CheckedEvent, accept: Callable[[CheckedEvent], object]) -> None:
+        """Pass an event on; check it again if the contract has changed since it was checked."""
         current = checked.spec is self.served.contract.events.get(checked.event.name)
         again = checked if current else self._check(checked.event)
         if isinstance(again, CheckedEvent):
-            dispatcher.accept(again)
+            accept(again)
         else:
             self._sink.send(again)
 

@@ -170,6 +170,9 @@ def _import_model(load: ipc.Load, progress: Progress) -> Contract:
     check_presets(contract, load.presets, project)
     for warning in contract.warnings:
         logger.warning("%s", warning)
+    if contract.unmoderated:
+        values = ", ".join(contract.unmoderated)
+        logger.info("not moderated, because %s has no method moderate: %s", model_class.__name__, values)
     return contract
 
 

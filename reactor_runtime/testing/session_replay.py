@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from reactor_runtime import config as config_file
 from reactor_runtime import manifest
@@ -155,6 +155,9 @@ def _model_of(project: manifest.Manifest | None) -> type[Model]:
 
 class _ReplayStudio(Studio[Model]):
     """Serve one recorded session from its start to its last step."""
+
+    # The recorded events were applied.
+    _moderates: ClassVar[bool] = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

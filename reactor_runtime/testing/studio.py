@@ -62,6 +62,7 @@ class Studio(Generic[M]):
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
     # As in the server; see `Emitter`.
     _works_ahead: ClassVar[bool] = True
+    _moderates: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class Studio(Generic[M]):
             logs=logs,
             make_buffer=make_buffer,
             works_ahead=self._works_ahead,
+            moderates=self._moderates,
         )
         self._host.hold_steps(True)
         self.model.load(config)

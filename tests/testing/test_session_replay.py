@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.errors import UsageError
 from reactor_runtime.interface import (
     Audio,
+    CommandError,
     Idle,
     Input,
     InputField,
@@ -347,6 +348,40 @@ def test_events_of_one_name_at_one_step_are_all_handled(tmp_path: Path) -> None:
     recording = read_recording(recording_in(tmp_path))
     assert len({event.step for event in recording.events}) == 1
     assert replay(recording.path, Mixer).differences == []
+
+
+class Judged(InputState):
+    level: int = InputField(default=1, moderate=True)
+
+
+class Judging(ReactorPipeline):
+    """Refuse negative levels while it is recorded; a replay asks nobody."""
+
+    state: Judged
+    output: Plain
+    asked: ClassVar[list[object]] = []
+
+    async def moderate(self, value: object, *, event: str, field: str, client: object) -> bool:  # noqa: ARG002
+        self.asked.append(value)
+        return value != -1
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            yield gray(self.state.level)
+
+
+def test_a_replay_applies_what_was_applied_and_does_not_moderate(tmp_path: Path) -> None:
+    with recorded(Judging, tmp_path) as studio:
+        studio.run(0.2)
+        studio.send_event("set_level", level=3)
+        with pytest.raises(CommandError, match="refused"):
+            studio.send_event("set_level", level=-1)
+        studio.run(0.2)
+    recording = read_recording(recording_in(tmp_path))
+    assert [event.data_json for event in recording.events] == ['{"level": 3}']
+    Judging.asked.clear()
+    assert replay(recording.path, Judging).differences == []
+    assert not Judging.asked
 
 
 def test_missing_outputs_are_a_difference(tmp_path: Path) -> None:

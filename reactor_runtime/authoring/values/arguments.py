@@ -24,6 +24,7 @@ class EventArguments:
     def __init__(self, event: str, fields: Iterable[FieldSpec], *, all_required: bool = False) -> None:
         self._event = event
         self._fields = tuple(fields)
+        self.moderated = tuple(field.name for field in self._fields if field.info.moderate)
         self._required = [field.name for field in self._fields if all_required or field.required]
         members = {field.name: self._member(field) for field in self._fields}
         self._validator = SchemaValidator(
@@ -55,9 +56,13 @@ class EventArguments:
         return tuple(field.name for field in self._fields if field.presentation.prominent)
 
     def completed_by(self, field: FieldSpec) -> EventArguments:
-        """Return these arguments; if there is only one, it gets the options of the control of `field`."""
+        """Return these arguments; if there is only one, it gets the options of the control of `field`.
+
+        An argument of the same name is moderated if `field` is.
+        """
         if len(self._fields) != 1:
-            return self
+            same = [each.moderated_as(field) if each.name == field.name else each for each in self._fields]
+            return EventArguments(self._event, same)
         return EventArguments(self._event, [each.completed_by(field) for each in self._fields])
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:

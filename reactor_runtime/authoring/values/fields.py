@@ -193,11 +193,12 @@ class FieldSpec:
 
         It is moderated if `other` is.
         """
-        return replace(
-            self,
-            presentation=self.presentation.completed_by(other.presentation, self.type, self.default),
-            info=replace(self.info, moderate=self.info.moderate or other.info.moderate),
-        )
+        completed = self.presentation.completed_by(other.presentation, self.type, self.default)
+        return replace(self.moderated_as(other), presentation=completed)
+
+    def moderated_as(self, other: FieldSpec) -> FieldSpec:
+        """Return this value, moderated if `other` is."""
+        return replace(self, info=replace(self.info, moderate=self.info.moderate or other.info.moderate))
 
 
 def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str) -> FieldSpec:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from reactor_runtime.engine.liveness import author_stack, is_in_debugger, is_in_our_code
@@ -17,6 +17,8 @@ from reactor_runtime.engine.liveness import author_stack, is_in_debugger, is_in_
 JOIN_S = 1.0
 
 Job = tuple[Callable[[], object], "asyncio.Future[Any]"]
+# Makes a coroutine of the author.
+Work = Callable[[], Coroutine[Any, Any, object]]
 
 
 class Gate(Protocol):
@@ -128,6 +130,95 @@ class AuthorThread:
             self._threads.end_work(thread)
 
 
+class AuthorLoop:
+    """Run coroutines of the author on an event loop of their own, in a daemon thread; belongs to the model's thread."""
+
+    def __init__(self, name: str, threads: ThreadTracker) -> None:
+        self._name = name
+        self._threads = threads
+        self._thread: threading.Thread | None = None
+        self._started = threading.Event()
+        # Set by the thread before `_started`.
+        self._loop: asyncio.AbstractEventLoop
+        self._closed: asyncio.Event
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Start the thread, if it does not run."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._body, name=self._name, daemon=True)
+            self._thread.start()
+            self._started.wait()
+
+    def run(self, work: Work, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+        """Start the coroutine that `work` makes; its result or exception becomes that of a future on `loop`.
+
+        Cancelling the future cancels the coroutine, and has its effect here even if the coroutine never waits.
+        """
+        self.start()
+        assert self._thread is not None, "start() makes it"
+        done = loop.create_future()
+        self._threads.begin_work(self._thread)
+        self._loop.call_soon_threadsafe(self._begin, work, loop, done)
+        return done
+
+    def close(self) -> None:
+        """Cancel what runs, and end the thread; idempotent."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._loop.call_soon_threadsafe(self._closed.set)
+            thread.join(JOIN_S)
+
+    def _body(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop, self._closed = asyncio.get_running_loop(), asyncio.Event()
+        self._started.set()
+        await self._closed.wait()
+
+    def _begin(
+        self,
+        work: Callable[[], Coroutine[Any, Any, object]],
+        loop: asyncio.AbstractEventLoop,
+        done: asyncio.Future[Any],
+    ) -> None:
+        task = asyncio.create_task(self._do(work, loop, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        _post(loop, lambda: done.add_done_callback(lambda _: _cancel(self._loop, task)))
+
+    async def _do(
+        self,
+        work: Callable[[], Coroutine[Any, Any, object]],
+        loop: asyncio.AbstractEventLoop,
+        done: asyncio.Future[Any],
+    ) -> None:
+        result: object = None
+        failure: Exception | None = None
+        try:
+            result = await work()
+        # The future raises it; it is cancelled before this task is.
+        except BaseException as error:  # noqa: BLE001
+            failure = _as_exception(error)
+        _post(loop, lambda: _settle(done, result, failure))
+        self._threads.end_work(threading.current_thread())
+
+
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    if not task.done() and not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)
+
+
+def _post(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Call back on the loop; do nothing if it is closed, because then the model has ended."""
+    try:
+        loop.call_soon_threadsafe(callback)
+    except RuntimeError:
+        if not loop.is_closed():
+            raise
+
+
 def _do(loop: asyncio.AbstractEventLoop, work: Callable[[], object], done: asyncio.Future[Any]) -> None:
     result: object = None
     failure: Exception | None = None
@@ -136,16 +227,11 @@ def _do(loop: asyncio.AbstractEventLoop, work: Callable[[], object], done: async
     # The future raises it.
     except BaseException as error:  # noqa: BLE001
         failure = _as_exception(error)
-    try:
-        loop.call_soon_threadsafe(_settle, done, result, failure)
-    except RuntimeError:
-        # A closed loop belongs to a model that has ended, so the result is not needed.
-        if not loop.is_closed():
-            raise
+    _post(loop, lambda: _settle(done, result, failure))
 
 
 def _settle(done: asyncio.Future[Any], result: object, failure: Exception | None) -> None:
-    if done.cancelled():
+    if done.done():
         return
     if failure is None:
         done.set_result(result)

@@ -1,0 +1,206 @@
+"""Moderation: the model's `moderate` decides about values of clients before their event is applied.
+
+It runs on a thread of its own, beside the steps. Events of one client stay in order; those of others do not wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reactor_runtime.authoring.events.messages import ClientInfo, CommandError
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.clock import Clock
+from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, CheckedEvent, refusal, too_many
+from reactor_runtime.engine.drivers.threads import AuthorLoop, ThreadTracker
+from reactor_runtime.engine.served import ServedModel
+from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors import FieldError, from_author
+from reactor_runtime.ipc.messages import EventRefused, ToServer
+
+logger = logging.getLogger(__name__)
+
+LIMIT_S = 5.0
+
+Accept = Callable[[CheckedEvent], object]
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """Hold an event of a client that waits: for a decision about it, or behind another event of its client."""
+
+    checked: CheckedEvent
+    passed: bool
+    # The field that is decided about.
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """Hold what belongs to one session: its events that wait, by client, and the decisions that are awaited."""
+
+    session: ModelSession
+    loop: asyncio.AbstractEventLoop
+    accept: Accept
+    held: dict[str, deque[_Held]]
+    deciding: set[asyncio.Future[Any]]
+
+
+class Moderation:
+    """Pass events on in the order of each client, those with moderated values once the model has accepted the values.
+
+    A refused value, an exception and a decision that takes longer than 5 s are answered with the name of the field. At
+    most 1,000 events or 4 MiB wait. Without `enabled`, or a method `moderate`, all events pass at once. Belongs to the
+    model's thread.
+    """
+
+    def __init__(
+        self,
+        served: ServedModel,
+        clock: Clock,
+        threads: ThreadTracker,
+        send: Callable[[ToServer], object],
+        *,
+        enabled: bool = True,
+    ) -> None:
+        self._served = served
+        self._clock = clock
+        self._send = send
+        self._enabled = enabled
+        self._loop = AuthorLoop("reactor-moderation", threads)
+        self._current: _Current | None = None
+
+    def start(self) -> None:
+        """Start the thread if the model moderates: before the first session, which would seem to leave it behind."""
+        if self._enabled and self._served.contract.moderates:
+            self._loop.start()
+
+    def close(self) -> None:
+        """End the thread; idempotent."""
+        self.end_session()
+        self._loop.close()
+
+    def begin_session(self, session: ModelSession, accept: Accept) -> None:
+        """Pass the events of this session on to `accept`; call it on the loop."""
+        self._current = _Current(session, asyncio.get_running_loop(), accept, {}, set())
+
+    def end_session(self) -> None:
+        """Drop the events that wait."""
+        current, self._current = self._current, None
+        for decision in () if current is None else tuple(current.deciding):
+            decision.cancel()
+
+    def accept(self, checked: CheckedEvent) -> None:
+        """Pass an event on, now or when its values are accepted and no earlier event of its client waits."""
+        current = self._current
+        if current is None:
+            return
+        fields = self._moderated(checked)
+        before = current.held.get(checked.event.client, deque())
+        if not fields and all(_commutes(held.checked, checked) for held in before):
+            current.accept(checked)
+            return
+        if _are_too_many(current, checked):
+            self._send(too_many(checked.event))
+            return
+        held = _Held(checked, passed=not fields)
+        current.held.setdefault(checked.event.client, deque()).append(held)
+        if fields:
+            self._decide(current, held, fields)
+
+    def _moderated(self, checked: CheckedEvent) -> Sequence[str]:
+        """Return the arguments to decide about: those that the client sent, not defaults."""
+        fields = checked.spec.arguments.moderated
+        if not fields or not self._enabled or not self._served.contract.moderates:
+            return ()
+        given = json.loads(checked.event.data_json)
+        return [field for field in fields if field in given]
+
+    def _decide(self, current: _Current, held: _Held, fields: Sequence[str]) -> None:
+        work = functools.partial(_moderate, self._served.model, held, fields, current.session.client)
+        decision = self._loop.run(work, current.loop)
+        current.deciding.add(decision)
+
+        def expire() -> None:
+            decision.cancel()
+
+        limit = self._clock.call_at(self._clock.now() + LIMIT_S, expire)
+
+        def decided(_: object) -> None:
+            limit.cancel()
+            current.deciding.discard(decision)
+            # An exception that nobody reads would be logged.
+            failed = not decision.cancelled() and decision.exception() is not None
+            if self._current is current and not current.session.stopping:
+                self._apply(current, held, decision)
+            elif failed:
+                logger.debug("moderate() failed after the end of its session")
+
+        decision.add_done_callback(decided)
+
+    def _apply(self, current: _Current, held: _Held, decision: asyncio.Future[Any]) -> None:
+        waiting = current.held[held.checked.event.client]
+        refused = self._refusal(current.session, held, decision)
+        if refused is None:
+            held.passed = True
+        else:
+            waiting.remove(held)
+            self._send(refused)
+        while waiting and waiting[0].passed:
+            current.accept(waiting.popleft().checked)
+        if not waiting:
+            del current.held[held.checked.event.client]
+
+    def _refusal(self, session: ModelSession, held: _Held, decision: asyncio.Future[Any]) -> EventRefused | None:
+        """Return the answer to an event that is refused, None for one that passes."""
+        name, path = held.checked.event.name, f"{held.checked.event.name}.{held.field}"
+        if decision.cancelled():
+            logger.warning("moderate() took longer than %g s, so the value was refused field=%s", LIMIT_S, path)
+            return _refused(held, ErrorCode.INTERNAL_ERROR, f"the moderation took longer than {LIMIT_S:g} s")
+        error = decision.exception()
+        if error is None:
+            return _refused(held, ErrorCode.INVALID_EVENT, "refused by the moderation") if decision.result() else None
+        if isinstance(error, CommandError):
+            return _refused(held, error.code, error.message, verbatim=True)
+        session.failed(error)
+        logger.error("moderate() failed, so the event %s was refused", name, exc_info=from_author(error))
+        return _refused(held, ErrorCode.INTERNAL_ERROR, "the moderation failed")
+
+
+async def _moderate(model: Model, held: _Held, fields: Sequence[str], client: ClientInfo) -> bool:
+    """Ask the model about each field; return whether it refuses one, which is then `held.field`."""
+    # The contract has checked that the class has this method.
+    author: Any = model
+    for field in fields:
+        held.field = field
+        value = held.checked.arguments[field]
+        verdict = await author.moderate(value, event=held.checked.event.name, field=field, client=client)
+        if verdict is False:
+            return True
+        if verdict is not True and verdict is not None:
+            raise TypeError(f"moderate() returned {verdict!r:.100}: return False to refuse the value, else True")
+    return False
+
+
+def _commutes(before: CheckedEvent, after: CheckedEvent) -> bool:
+    """Return whether the order of two events has no effect: generated ones that set different fields."""
+    return before.spec.method is None and after.spec.method is None and before.spec.field != after.spec.field
+
+
+def _are_too_many(current: _Current, checked: CheckedEvent) -> bool:
+    waiting = [held.checked.event for each in current.held.values() for held in each]
+    size_bytes = sum(len(event.data_json) for event in (*waiting, checked.event))
+    return len(waiting) >= MOST_WAITING or size_bytes > MOST_WAITING_BYTES
+
+
+def _refused(held: _Held, code: str, reason: str, *, verbatim: bool = False) -> EventRefused:
+    field = FieldError(f"{held.checked.event.name}.{held.field}", reason)
+    message = reason if verbatim else f"{field.path}: {reason}"
+    return refusal(held.checked.event, code, message, [field.to_json()])
