@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from enum import Enum
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -89,6 +91,8 @@ def _convert(value: object, path: str, depth: int) -> Any:
             return value.isoformat()
         case UploadedFile():
             return {"upload": value.id}
+        case PurePath():
+            return _text(str(value), path)
         case list() | tuple():
             return [_convert(item, f"{path}.{index}", depth + 1) for index, item in enumerate(value)]
         case Mapping():
@@ -96,10 +100,19 @@ def _convert(value: object, path: str, depth: int) -> Any:
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = [field.name for field in dataclasses.fields(value)]
             return {name: _convert(getattr(value, name), f"{path}.{name}", depth + 1) for name in names}
+        case _ if _is_tensor(value):
+            tensor: Any = value
+            return _convert(tensor.detach().tolist(), path, depth + 1)
     raise TypeError(
         f"{path}: {type(value).__name__} can't be sent as JSON; "
-        "use numbers, str, bool, None, dates, times, lists, dicts, Enum, dataclasses or NumPy arrays"
+        "use numbers, str, bool, None, dates, times, paths, lists, dicts, Enum, dataclasses, arrays or tensors"
     )
+
+
+def _is_tensor(value: object) -> bool:
+    """Return whether a value is a tensor of torch, which is not imported here: a tensor exists only if it was."""
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def _text(value: str, path: str) -> str:

@@ -191,9 +191,15 @@ def _upload(limits: Limits, path: ValuePath) -> TypeSpec:
     limits.refuse_others("UploadedFile", set(), path.where)
     member = core_schema.typed_dict_field(core_schema.str_schema(strict=True, max_length=100), required=True)
     named = core_schema.typed_dict_schema({"upload": member}, extra_behavior="forbid", strict=True)
-    core = core_schema.with_info_after_validator_function(_resolve, named)
+    renamed = core_schema.no_info_before_validator_function(_named_as_upload, named)
+    core = core_schema.with_info_after_validator_function(_resolve, renamed)
     schema = {"type": "object", "format": "upload", "properties": {"upload": {"type": "string", "maxLength": 100}}}
     return TypeSpec(core, {**schema, "required": ["upload"], "additionalProperties": False})
+
+
+def _named_as_upload(value: Any) -> Any:
+    """Return the value of a client for 3.x, `{"upload_id": id}`, as `{"upload": id}`."""
+    return {"upload": value["upload_id"]} if isinstance(value, dict) and value.keys() == {"upload_id"} else value
 
 
 def _resolve(value: dict[str, str], info: core_schema.ValidationInfo) -> UploadedFile:

@@ -9,7 +9,13 @@ import weakref
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Self, cast
+from typing import BinaryIO, Self, cast, overload
+
+DEFAULT_TYPE = "application/octet-stream"
+_ORDER = ("name", "mime_type", "data")
+_SAME = {"content": "data", "content_type": "mime_type"}
+_FORM = 'UploadedFile("cat.png", "image/png", b"…")'
+Buffer = bytes | bytearray | memoryview
 
 
 class UploadedFile:
@@ -17,17 +23,50 @@ class UploadedFile:
 
     Immutable; deleted when the last reference is gone; several threads may read it at the same time. The client chose
     `name` and `content_type`. `data`, `size` and `mime_type` are aliases of `read()`, `size_bytes` and `content_type`.
-    For tests: `UploadedFile(b"…", name="cat.png")`.
+    For tests: `UploadedFile(b"…", name="cat.png")`, or `UploadedFile("cat.png", "image/png", b"…")`.
     """
 
     __slots__ = ("__weakref__", "_content", "content_type", "id", "name", "size_bytes")
 
-    def __init__(self, content: bytes, *, name: str = "", content_type: str = "application/octet-stream") -> None:
+    @overload
+    def __init__(
+        self, content: Buffer, /, *, name: str = "", content_type: str = DEFAULT_TYPE, mime_type: str = DEFAULT_TYPE
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str = "",
+        mime_type: str = DEFAULT_TYPE,
+        data: Buffer = b"",
+        *,
+        content_type: str = DEFAULT_TYPE,
+        content: Buffer = b"",
+    ) -> None: ...
+    def __init__(self, *given: object, **options: object) -> None:
+        order = ("data", "name", "mime_type") if given and not isinstance(given[0], str) else _ORDER
+        options = {_SAME.get(option, option): value for option, value in options.items()}
+        twice = [name for name, _ in zip(order, given, strict=False) if name in options]
+        if len(given) > len(order) or twice or not options.keys() <= {*_ORDER}:
+            raise TypeError(f"UploadedFile takes name, mime_type and data, each once: {_FORM}")
+        values = {
+            "name": "",
+            "mime_type": DEFAULT_TYPE,
+            "data": b"",
+            **dict(zip(order, given, strict=False)),
+            **options,
+        }
+        name, mime_type, data = (values[each] for each in _ORDER)
+        if (
+            not isinstance(name, str)
+            or not isinstance(mime_type, str)
+            or not isinstance(data, bytes | bytearray | memoryview)
+        ):
+            raise TypeError(f"UploadedFile takes two texts and bytes: {_FORM}")
         self.id = new_id()
         self.name = name
-        self.content_type = content_type
-        self.size_bytes = len(content)
-        self._content: bytes | int = bytes(content)
+        self.content_type = mime_type
+        self._content: bytes | int = bytes(data)
+        self.size_bytes = len(self._content)
 
     @classmethod
     def received(cls, id: str, content: bytes | Path, *, name: str, content_type: str) -> Self:

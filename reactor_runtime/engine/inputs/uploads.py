@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import mimetypes
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -36,10 +37,14 @@ class SessionUploads(Mapping[str, UploadedFile]):
             self._session = session
 
     def receive_file(self, upload: UploadedBytes) -> None:
-        """Add a file that the server received; one on disk is opened, and its name removed."""
+        """Add a file that the server received; one on disk is opened, and its path removed.
+
+        A file without a name is called `upload`, with the suffix of its type.
+        """
         content = Path(upload.path) if upload.path else upload.file
+        name = upload.name or f"upload{mimetypes.guess_extension(upload.content_type) or '.bin'}"
         try:
-            file = UploadedFile.received(upload.id, content, name=upload.name, content_type=upload.content_type)
+            file = UploadedFile.received(upload.id, content, name=name, content_type=upload.content_type)
         except OSError as error:
             logger.error("the file of an upload can't be opened: %s", error)
             return

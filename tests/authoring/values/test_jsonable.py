@@ -4,6 +4,7 @@ import enum
 import json
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.authoring.values.jsonable import to_json
+from tests.torched import torch
 
 
 class Color(enum.Enum):
@@ -51,6 +53,7 @@ GOOD: list[Any] = [
     pytest.param(np.str_("x"), "x", id="numpy str"),
     pytest.param(np.arange(4).reshape(2, 2), [[0, 1], [2, 3]], id="numpy array"),
     pytest.param(np.array(3.0), 3.0, id="numpy scalar array"),
+    pytest.param(PurePosixPath("/data/cat.png"), "/data/cat.png", id="path"),
     pytest.param({"points": [Point(1.0)]}, {"points": [{"x": 1.0, "color": "red"}]}, id="dataclass in list in dict"),
 ]
 
@@ -60,6 +63,14 @@ def test_value_becomes_plain_json(value: object, expected: object) -> None:
     result = to_json(value, "Progress.step")
     assert result == expected
     assert type(result) is type(expected)
+
+
+def test_tensors_are_converted_wherever_they_are() -> None:
+    weights = torch.ones(2, requires_grad=True)
+    value = {"loss": torch.tensor(0.5), "points": [weights, torch.arange(2)], "on": torch.tensor([True])}
+    assert to_json(value, "Progress") == {"loss": 0.5, "points": [[1.0, 1.0], [0, 1]], "on": [True]}
+    with pytest.raises(TypeError, match=r"Progress\.loss\.1: nan"):
+        to_json({"loss": torch.tensor([0.0, float("nan")])}, "Progress")
 
 
 BAD: list[Any] = [

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,11 +101,12 @@ def field(hint: object, declared: object) -> FieldSpec:
     ("hint", "text"),
     [
         (UploadedFile, '{"upload": "u-1"}'),
+        (UploadedFile, '{"upload_id": "u-1"}'),
         (UploadedFile | None, '{"upload": "u-1"}'),
         (list[UploadedFile], '[{"upload": "u-1"}]'),
         (Pair, '{"left": {"upload": "u-1"}}'),
     ],
-    ids=["plain", "optional", "list", "dataclass"],
+    ids=["plain", "upload_id", "optional", "list", "dataclass"],
 )
 def test_a_value_names_a_file_that_is_there(hint: object, text: str) -> None:
     file = UploadedFile(b"x")
@@ -116,7 +118,10 @@ def test_a_value_names_a_file_that_is_there(hint: object, text: str) -> None:
     assert caught.value.code == "unresolved_upload"
 
 
-@pytest.mark.parametrize("text", ['"u-1"', "{}", "null", '{"upload": 3}', '{"upload": "u-1", "name": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    ['"u-1"', "{}", "null", '{"upload": 3}', '{"upload": "u-1", "name": "x"}', '{"upload": "u-1", "upload_id": "u-1"}'],
+)
 def test_a_value_that_names_no_file_is_invalid(text: str) -> None:
     payload = EventArguments("take", [field(UploadedFile, InputField())])
     with pytest.raises(InvalidEvent) as caught:
@@ -143,3 +148,41 @@ def test_the_schema_has_the_upload_format() -> None:
         "required": ["upload"],
         "additionalProperties": False,
     }
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        UploadedFile("cat.png", "image/png", b"abc"),
+        UploadedFile("cat.png", mime_type="image/png", data=b"abc"),
+        UploadedFile(name="cat.png", content_type="image/png", data=bytearray(b"abc")),
+        UploadedFile(b"abc", name="cat.png", mime_type="image/png"),
+        UploadedFile(memoryview(b"abc"), name="cat.png", content_type="image/png"),
+        UploadedFile(name="cat.png", content_type="image/png", content=b"abc"),
+    ],
+)
+def test_a_file_is_made_with_its_name_first_or_with_its_bytes_first(file: UploadedFile) -> None:
+    assert (file.name, file.mime_type, file.content_type, file.data, file.size) == (
+        "cat.png",
+        "image/png",
+        "image/png",
+        b"abc",
+        3,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (("a", "b", b"c", 1), {}),
+        (("a",), {"name": "b"}),
+        ((b"a",), {"data": b"b"}),
+        ((), {"size": 3}),
+        (("a", "b", "c"), {}),
+        ((3,), {}),
+        ((None,), {}),
+    ],
+)
+def test_wrong_arguments_of_a_file_are_an_error_with_the_form(arguments: Any, options: Any) -> None:
+    with pytest.raises(TypeError, match=r'UploadedFile\("cat.png", "image/png", b"…"\)'):
+        UploadedFile(*arguments, **options)

@@ -34,6 +34,15 @@ def test_a_file_is_found_by_its_id_until_the_session_is_over(uploads: SessionUpl
     assert held.read() == b"large"
 
 
+@pytest.mark.parametrize(
+    ("content_type", "name"),
+    [("image/png", "upload.png"), ("application/octet-stream", "upload.bin"), ("model/unheard-of", "upload.bin")],
+)
+def test_a_file_without_a_name_gets_one_of_its_type(uploads: SessionUploads, content_type: str, name: str) -> None:
+    uploads.receive_file(UploadedBytes("s-1", "u-1", "", content_type, "", b"x"))
+    assert uploads["u-1"].name == name
+
+
 def test_a_file_for_a_session_that_is_over_is_not_kept(uploads: SessionUploads, tmp_path: Path) -> None:
     (tmp_path / "late").write_bytes(b"late")
     uploads.clear()
