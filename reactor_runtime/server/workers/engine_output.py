@@ -87,7 +87,7 @@ class EngineOutput:
 
 
 class OutputBudget:
-    """Admit text up to a number of bytes in each second, and count the lines of the rest. Pure."""
+    """Admit lines up to a number of bytes in each second, and count the lines of the rest. Pure."""
 
     def __init__(self, bytes_per_s: int, bytes_a_line: int) -> None:
         self._bytes_per_s = self._left = bytes_per_s
@@ -106,18 +106,21 @@ class OutputBudget:
         return self._left == 0
 
     def admit(self, text: bytes, now: float) -> bool:
-        """Return whether to write a text; a second begins with the first text after the one before."""
+        """Return whether to write lines; a second begins with the first lines after the one before.
+
+        The rest of a text after its last line end counts as a line.
+        """
         if now >= self._ends_at:
             self._ends_at = now + 1.0
             self._left = self._bytes_per_s
-        lines = text.count(b"\n")
-        size = len(text) + lines * self._bytes_a_line
+        ends = text.count(b"\n")
+        size = len(text) + ends * self._bytes_a_line
         if size <= self._left:
             self._left -= size
             return True
         # The rest of this second is left out too, so that the log does not have a line here and there.
         self._left = 0
-        self._left_out += max(1, lines)
+        self._left_out += ends if text.endswith(b"\n") else ends + 1
         return False
 
     def report(self, now: float) -> int:
@@ -126,6 +129,38 @@ class OutputBudget:
             return 0
         left_out, self._left_out = self._left_out, 0
         return left_out
+
+
+class PrintedLines:
+    """Admit printed text in pieces, which may begin and end within a line, so that each line counts once. Pure.
+
+    After a piece of a line that is left out, the rest of the line is left out too.
+    """
+
+    def __init__(self, budget: OutputBudget) -> None:
+        self._budget = budget
+        # Of the line that the last piece has not ended: whether a piece was written, or left out.
+        self._is_begun = self._is_left_out = False
+
+    def admit(self, text: bytes, now: float) -> bytes:
+        """Return what to write for a piece of text: all of it, or none, or the end of a line that was begun before."""
+        if self._is_left_out:
+            _, end, text = text.partition(b"\n")
+            self._is_left_out = not end
+        end = b""
+        if self._is_begun and text.startswith(b"\n"):
+            end, text = self._end(), text[1:]
+        if not text:
+            return end
+        if self._budget.admit(text, now):
+            self._is_begun = not text.endswith(b"\n")
+            return end + text
+        self._is_left_out = not text.endswith(b"\n")
+        return end + self._end()
+
+    def _end(self) -> bytes:
+        begun, self._is_begun = self._is_begun, False
+        return b"\n" if begun else b""
 
 
 class _Relay:
@@ -142,6 +177,7 @@ class _Relay:
         self._write = write
         self._on_left_out = on_left_out
         self._budget = budget
+        self._printed = PrintedLines(budget)
         self._unfinished_s = unfinished_s
         self._unfinished = b""
         self._from, self.fd = os.pipe()
@@ -208,8 +244,8 @@ class _Relay:
         now = time.monotonic()
         if lines := self._budget.report(now):
             self._on_left_out(lines)
-        if text and self._budget.admit(text, now):
-            self._write(text)
+        if admitted := self._printed.admit(text, now):
+            self._write(admitted)
         if self._at_end and (lines := self._budget.report(math.inf)):
             self._on_left_out(lines)
 

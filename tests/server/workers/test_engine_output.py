@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import re
@@ -9,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from reactor_runtime.server.workers.engine_output import BYTES_PER_S, OutputBudget
+from reactor_runtime.server.workers.engine_output import BYTES_PER_S, OutputBudget, PrintedLines
 from tests.server.running import RunningServer, listening, write_project
 
 LINES = 200_000
@@ -73,6 +76,43 @@ def test_nothing_follows_in_a_second_that_has_left_something_out() -> None:
 def test_a_line_may_cost_more_than_its_text() -> None:
     budget = OutputBudget(100, 10)
     assert not budget.admit(b"x\n" * 9, 0.0)
+
+
+@given(
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=30),
+    is_ended=st.booleans(),
+    cuts=st.lists(st.tuples(st.integers(0, 1000), st.floats(0.0, 0.9))),
+    limit=st.integers(0, 200),
+)
+def test_each_line_is_written_whole_or_counted_once_whatever_the_pieces(
+    sizes: list[int], is_ended: bool, cuts: list[tuple[int, float]], limit: int
+) -> None:
+    lines = [b"<%d%b>" % (number, b"x" * size) for number, size in enumerate(sizes)]
+    text = b"\n".join(lines) + b"\n" * is_ended
+    budget, written, now, begin = OutputBudget(limit, 0), b"", 0.0, 0
+    printed = PrintedLines(budget)
+    for cut, pause_s in [*sorted(cuts), (len(text), 0.0)]:
+        now += pause_s
+        written += printed.admit(text[begin:cut], now)
+        begin = min(cut, len(text))
+    whole = [line for line in written.split(b"\n") if line in lines]
+    assert whole == sorted(whole, key=lines.index)
+    assert len(whole) + budget.report(math.inf) == len(lines)
+
+
+def test_a_line_that_can_not_be_written_to_its_end_counts_and_is_ended() -> None:
+    budget = OutputBudget(10, 0)
+    printed = PrintedLines(budget)
+    pieces = [(b"a\nbegun", 0.0), (b"and too long", 0.1), (b", its end\nb\n", 1.0)]
+    assert [printed.admit(*piece) for piece in pieces] == [b"a\nbegun", b"\n", b"b\n"]
+    assert budget.report(math.inf) == 1
+
+
+def test_a_line_that_was_written_is_ended_though_nothing_is_left_for_its_end() -> None:
+    budget = OutputBudget(5, 0)
+    printed = PrintedLines(budget)
+    assert [printed.admit(piece, 0.0) for piece in (b"whole", b"\nb\n")] == [b"whole", b"\n"]
+    assert budget.report(math.inf) == 1
 
 
 @pytest.mark.parametrize("way", WAYS)
