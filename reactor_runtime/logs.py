@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
@@ -40,9 +40,11 @@ def configure(
     stream: TextIO | None = None,
     ids: Mapping[str, str] = _NO_IDS,
     engine: str = "",
+    write: Callable[[str, str], object] | None = None,
 ) -> None:
     """Write all loggers' lines of at least `level` to `stream` (stderr); a second call replaces the first.
 
+    `write` gets the lines of each record and the name of its logger instead of the stream.
     In JSON each line has the fields that `ids` holds at that time, such as the session. With several engines, `engine`
     is the engine of all lines, or lines of ours name theirs in an extra field. Web server and socket libraries log from
     `warning` on. Raises ValueError for an unknown level or format.
@@ -52,7 +54,7 @@ def configure(
     if format not in FORMATS:
         raise ValueError(f"unknown log format {format!r}: one of {', '.join(FORMATS)}")
     stream = direct(sys.stderr if stream is None else stream)
-    handler = LogHandler(stream, LogLimits())
+    handler = LogHandler(stream, LogLimits(), write)
     handler.setFormatter(_Json(ids, engine) if format == "json" else _Text(engine, colour=_has_colour(stream)))
     root = logging.getLogger()
     for previous in [each for each in root.handlers if isinstance(each, LogHandler)]:
@@ -82,14 +84,15 @@ class LogHandler(logging.StreamHandler[TextIO]):
     The thread runs while there are counts: without it a count would wait for the next line, perhaps for hours.
     """
 
-    def __init__(self, stream: TextIO, limits: LogLimits) -> None:
+    def __init__(self, stream: TextIO, limits: LogLimits, write: Callable[[str, str], object] | None = None) -> None:
         super().__init__(stream)
         self._limits = limits
+        self._write = write
         self.counting: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         for admitted in self._limits.admit(record, time.monotonic()):
-            super().emit(admitted)
+            self._emit(admitted)
         # After a fork the thread does not run, but its object is there.
         if self._limits.due_at is not None and (self.counting is None or not self.counting.is_alive()):
             self.counting = threading.Thread(target=self._write_counts, name="reactor-log", daemon=True)
@@ -111,13 +114,23 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self.acquire()
         try:
             for count in self._limits.counts(now):
-                super().emit(count)
+                self._emit(count)
             if self._limits.due_at is None:
                 self.counting = None
                 return None
             return max(0.0, self._limits.due_at - now)
         finally:
             self.release()
+
+    def _emit(self, record: logging.LogRecord) -> None:
+        if self._write is None:
+            super().emit(record)
+            return
+        try:
+            self._write(self.format(record) + self.terminator, record.name)
+        # As in `logging.StreamHandler`: a line that can't be formatted is reported.
+        except Exception:  # noqa: BLE001
+            self.handleError(record)
 
     def write_line(self, line: str) -> None:
         self.acquire()

@@ -9,10 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from reactor_runtime import errors, logs, prints, streams
 from reactor_runtime.authoring import importing
@@ -34,6 +37,7 @@ from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
+from reactor_runtime.ipc.log_packets import PacketWriter, PieceKind
 from reactor_runtime.ipc.ring import RingWriter
 
 logger = logging.getLogger(__name__)
@@ -51,7 +55,8 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
 
 def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memory_fd: int) -> int:
     log_ids: dict[str, str] = {}
-    logs.configure(load.log_level, "json" if load.log_format == "json" else "text", ids=log_ids, engine=load.engine)
+    log_format: Literal["text", "json"] = "json" if load.log_format == "json" else "text"
+    logs.configure(load.log_level, log_format, ids=log_ids, engine=load.engine, write=_packet_writer(load))
     reader = _start_reader(channel, incoming)
     clock = SystemClock()
     began = time.monotonic()
@@ -77,6 +82,16 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
         return 0
 
     return asyncio.run(serve())
+
+
+def _packet_writer(load: ipc.Load) -> Callable[[str, str], None] | None:
+    """Return the function that writes log lines as packets; None if the log's stream is no pipe of the server."""
+    if not load.log_mark:
+        return None
+    stream, printed = streams.direct(sys.stderr), streams.installed()
+    # A copy: the model may redirect the descriptor, for example to a file.
+    packets = PacketWriter(os.dup(stream.fileno()), load.log_mark, after=stream)
+    return lambda lines, name: packets.write(lines, PieceKind.PRINTED if name in printed else PieceKind.LOGGED)
 
 
 def _start_save_watch(

@@ -13,9 +13,10 @@ from typing import Any
 class Load:
     """server → engine, once: import the class, check it, load it.
 
-    `engine` is the number of the engine in log lines, "" if there is only one. `record` is the directory for recordings
-    of sessions, "" for none; with `record_only_kept` it gets only those that a KeepRecording asks for. `presets` are
-    those of the manifest, which have to fit the model.
+    `engine` is the number of the engine in log lines, "" if there is only one. `log_mark` is the mark of the packets in
+    which it writes its log lines (`ipc.log_packets`), "" for plain lines. `record` is the directory for recordings of
+    sessions, "" for none; with `record_only_kept` it gets only those that a KeepRecording asks for. `presets` are those
+    of the manifest, which have to fit the model.
     """
 
     project: str
@@ -26,6 +27,7 @@ class Load:
     log_format: str
     trace: bool = False
     engine: str = ""
+    log_mark: str = ""
     reload: bool = False
     record: str = ""
     record_video: bool = False

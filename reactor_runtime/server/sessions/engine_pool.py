@@ -99,7 +99,8 @@ class EnginePool:
         """Apply the project's files in all engines; with a `restart_reason` in new processes."""
         options = replace(self._options, manifest=manifest, config=config)
         for engine in self._engines:
-            load = _load_message(options, engine=engine.slot.ids.get("engine", ""))
+            ids, mark = engine.slot.ids, engine.output.log_mark
+            load = _load_message(options, engine=ids.get("engine", ""), log_mark=mark)
             engine.supervisor.reload(load, everything=everything, restart_reason=restart_reason)
 
     @property
@@ -132,7 +133,7 @@ class EnginePool:
         ids, gpu = settings.ids(number), self.gpu_of(number)
         output = EngineOutput("json" if self._options.log_format == "json" else "text", lambda: _log_ids(slot))
         supervisor = Supervisor(
-            _load_message(self._options, engine=ids.get("engine", "")),
+            _load_message(self._options, engine=ids.get("engine", ""), log_mark=output.log_mark),
             settings.clock,
             self._options,
             loading=self._loading,
@@ -168,8 +169,12 @@ class EnginePool:
             slot.on_engine_message(message)
 
         def on_lost(how: str) -> None:
-            catch_up()
+            engine.output.catch_up_with_end()
             slot.on_engine_lost(how)
+
+        def on_restart() -> None:
+            engine.output.catch_up_with_end()
+            slot.on_engine_restart()
 
         try:
             await engine.supervisor.run(
@@ -180,7 +185,7 @@ class EnginePool:
                     on_lost=on_lost,
                     on_contract=slot.on_engine_contract,
                     on_reload=slot.reload.on_engine_reload,
-                    on_restart=slot.on_engine_restart,
+                    on_restart=on_restart,
                 )
             )
         except ReactorError as error:
@@ -193,7 +198,7 @@ class EnginePool:
             logger.error("this engine can't serve the model, the others continue: %s", error, extra=slot.ids)
 
 
-def _load_message(options: ServeOptions, *, engine: str) -> Load:
+def _load_message(options: ServeOptions, *, engine: str, log_mark: str) -> Load:
     manifest = options.manifest
     record, only_kept = options.record, False
     if record is None and options.reload is not None:
@@ -209,6 +214,7 @@ def _load_message(options: ServeOptions, *, engine: str) -> Load:
         options.log_format,
         options.trace is not None,
         engine=engine,
+        log_mark=log_mark,
         record="" if record is None else str(record.absolute()),
         record_video=options.record_video,
         record_only_kept=only_kept,

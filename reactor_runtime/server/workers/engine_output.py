@@ -1,30 +1,32 @@
-"""Limits what engines write to stdout and stderr, and for JSON logs turns it into log lines.
+"""Limits what engines write to stdout and stderr, and for JSON logs turns printed text into log lines.
 
-An engine writes log lines itself; native libraries print text. With JSON logs the server alone writes to its stderr,
-since two processes that write to one stream could break each other's lines.
+An engine formats its log lines itself, and writes them in packets (`ipc.log_packets`); native libraries print text.
+With JSON logs the server alone writes to its stderr, since two processes that write to one stream could break each
+other's lines.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
+import itertools
 import logging
 import math
 import os
 import select
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Literal
 
+from reactor_runtime.ipc.log_packets import PacketReader, Piece, PieceKind, new_mark
 from reactor_runtime.logs import write_line
 from reactor_runtime.prints import log_line
 
 logger = logging.getLogger(__name__)
 
 BYTES_PER_S = 1_000_000
-LONGEST = 1 << 20
 JOIN_S = 0.5
 REPORT_S = 0.25
 # A prompt or a progress bar has no line end.
@@ -35,21 +37,21 @@ READ_BYTES = 1 << 18
 PAUSE_S = 0.001
 # The size of time, level and ids around printed text.
 JSON_BYTES_A_LINE = 150
-FIELDS = frozenset({"time", "level", "logger", "message"})
-BEGINS = b'{"time": "'
 
 
 class EngineOutput:
-    """Relay what one engine after the other writes, at most 1 MB a second, and log how many lines were left out.
+    """Relay what one engine after the other writes, and log how many lines were left out.
 
-    `fds` are stdout and stderr for an engine. None stands for the server's own stream, without a limit, if that is
-    closed or a terminal, which a debugger in the model needs. `ids` returns the log fields of the session that the
-    output belongs to, and is called on another thread.
+    What it prints may have 1 MB a second, and what it logs as well. `fds` are stdout and stderr for an engine. None
+    stands for the server's own stream, without a limit, if that is closed or a terminal, which a debugger in the model
+    needs. `log_mark` is for the packets of log lines on stderr, "" if that is no pipe. `ids` returns the log fields of
+    the session that the output belongs to, and is called on another thread.
     """
 
     def __init__(self, log_format: Literal["text", "json"], ids: Callable[[], Mapping[str, str]]) -> None:
         self._ids = ids
         self._relays: list[_Relay] = []
+        self._mark = new_mark()
         self.fds: tuple[int | None, int | None]
         if log_format == "json":
             self.fds = (self._relay(_JsonLines(ids).write, JSON_BYTES_A_LINE, unfinished_s=None),) * 2
@@ -58,11 +60,17 @@ class EngineOutput:
             self.fds = (self._relay_to(1),) * 2
         else:
             self.fds = self._relay_to(1), self._relay_to(2)
+        self.log_mark = "" if self.fds[1] is None else self._mark
 
     def catch_up(self) -> None:
         """Relay what an engine has written so far: what the server writes next comes after it."""
         for relay in self._relays:
             relay.catch_up()
+
+    def catch_up_with_end(self) -> None:
+        """Relay all that an engine has written which has ended, also a line or a record without its end."""
+        for relay in self._relays:
+            relay.catch_up(is_end=True)
 
     def close(self) -> None:
         """Relay the rest and end the threads, within 0.5 s each: a process of the model may keep a pipe open."""
@@ -72,18 +80,17 @@ class EngineOutput:
     def _relay_to(self, fd: int) -> int | None:
         if os.isatty(fd) or _identity_of(fd) is None:
             return None
-        return self._relay(lambda text: _write_all(fd, text), 0, unfinished_s=UNFINISHED_S)
+        return self._relay(lambda _, text: _write_all(fd, text), 0, unfinished_s=UNFINISHED_S)
 
-    def _relay(self, write: Callable[[bytes], None], bytes_a_line: int, *, unfinished_s: float | None) -> int:
-        budget = OutputBudget(BYTES_PER_S, bytes_a_line)
-        relay = _Relay(write, self._log_left_out, budget, unfinished_s=unfinished_s)
+    def _relay(self, write: Callable[[bool, bytes], None], bytes_a_line: int, *, unfinished_s: float | None) -> int:
+        pieces = OutputPieces(OutputBudget(BYTES_PER_S, bytes_a_line), OutputBudget(BYTES_PER_S, 0))
+        relay = _Relay(write, self._log_left_out, PacketReader(self._mark), pieces, unfinished_s=unfinished_s)
         self._relays.append(relay)
         return relay.fd
 
-    def _log_left_out(self, lines: int) -> None:
-        logger.warning(
-            "the model writes more than %g MB a second: %d lines left out", BYTES_PER_S / 1e6, lines, extra=self._ids()
-        )
+    def _log_left_out(self, verb: str, lines: int) -> None:
+        limit, ids = BYTES_PER_S / 1e6, self._ids()
+        logger.warning("the model %s more than %g MB a second: %d lines left out", verb, limit, lines, extra=ids)
 
 
 class OutputBudget:
@@ -141,6 +148,7 @@ class PrintedLines:
         self._budget = budget
         # Of the line that the last piece has not ended: whether a piece was written, or left out.
         self._is_begun = self._is_left_out = False
+        self._is_interrupted = False
 
     def admit(self, text: bytes, now: float) -> bytes:
         """Return what to write for a piece of text: all of it, or none, or the end of a line that was begun before."""
@@ -149,37 +157,88 @@ class PrintedLines:
             self._is_left_out = not end
         end = b""
         if self._is_begun and text.startswith(b"\n"):
-            end, text = self._end(), text[1:]
+            end, text = self.end(), text[1:]
         if not text:
             return end
         if self._budget.admit(text, now):
-            self._is_begun = not text.endswith(b"\n")
+            self._is_begun, self._is_interrupted = not text.endswith(b"\n"), False
             return end + text
+        end += self.end()
         self._is_left_out = not text.endswith(b"\n")
-        return end + self._end()
+        return end
 
-    def _end(self) -> bytes:
-        begun, self._is_begun = self._is_begun, False
-        return b"\n" if begun else b""
+    def interrupt(self) -> bytes:
+        """Return what to write before log lines: the end of a line that was begun, once."""
+        end = b"\n" if self._is_begun and not self._is_interrupted else b""
+        self._is_interrupted = True
+        return end
+
+    def end(self) -> bytes:
+        """Return what ends a line that was begun; the next piece begins another."""
+        end = self.interrupt()
+        self._is_begun = self._is_left_out = False
+        return end
+
+
+class OutputPieces:
+    """Admit the pieces of an engine's output: what it prints by one budget, and what it logs by another. Pure."""
+
+    def __init__(self, printed: OutputBudget, logged: OutputBudget) -> None:
+        self._printed = printed
+        self._logged = logged
+        self._lines = PrintedLines(printed)
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether what was printed or logged last was left out."""
+        return self._printed.is_spent or self._logged.is_spent
+
+    @property
+    def left_out(self) -> int:
+        """Return how many lines were left out and not yet reported."""
+        return self._printed.left_out + self._logged.left_out
+
+    def report(self, now: float) -> list[tuple[str, int]]:
+        """Return what the model did too much, and how many lines of that were left out, once their second is over."""
+        reports = [("prints", self._printed.report(now)), ("logs", self._logged.report(now))]
+        return [(verb, lines) for verb, lines in reports if lines]
+
+    def admit(self, pieces: Iterable[Piece], now: float) -> Iterator[tuple[bool, bytes]]:
+        """Yield what to write, and whether that is log lines; log lines begin on a line of their own."""
+        for kind, text in pieces:
+            if kind is PieceKind.TEXT:
+                if admitted := self._lines.admit(text, now):
+                    yield False, admitted
+            elif (self._logged if kind is PieceKind.LOGGED else self._printed).admit(text, now):
+                if end := self._lines.interrupt():
+                    yield False, end
+                yield kind is not PieceKind.BROKEN, text
+
+    def end(self) -> bytes:
+        """Return what ends a printed line that was begun."""
+        return self._lines.end()
 
 
 class _Relay:
-    """Read a pipe on a thread, and write whole lines; with `unfinished_s` the rest of a line after so many seconds."""
+    """Read a pipe on a thread, and write whole lines; with `unfinished_s` the rest of a line after so many seconds.
+
+    `write` gets whether text is log lines, and the text.
+    """
 
     def __init__(
         self,
-        write: Callable[[bytes], None],
-        on_left_out: Callable[[int], None],
-        budget: OutputBudget,
+        write: Callable[[bool, bytes], None],
+        on_left_out: Callable[[str, int], None],
+        reader: PacketReader,
+        pieces: OutputPieces,
         *,
         unfinished_s: float | None,
     ) -> None:
         self._write = write
         self._on_left_out = on_left_out
-        self._budget = budget
-        self._printed = PrintedLines(budget)
+        self._reader = reader
+        self._pieces = pieces
         self._unfinished_s = unfinished_s
-        self._unfinished = b""
         self._from, self.fd = os.pipe()
         os.set_blocking(self._from, False)
         # Only Linux has this, and it limits the total for a user.
@@ -194,12 +253,14 @@ class _Relay:
         os.close(self.fd)
         self._thread.join(JOIN_S)
 
-    def catch_up(self) -> None:
-        """Write what is in the pipe now, on the calling thread."""
+    def catch_up(self, *, is_end: bool = False) -> None:
+        """Write what is in the pipe now, on the calling thread; with `is_end` nothing of it is kept."""
         with self._lock:
             for _ in range(PIPE_BYTES // READ_BYTES):
                 if self._at_end or not self._read():
-                    return
+                    break
+            if is_end:
+                self._pass_on_rest()
 
     def _run(self) -> None:
         poll = select.poll()
@@ -210,19 +271,19 @@ class _Relay:
                 if readable:
                     self._read()
                 else:
-                    self._pass_on(b"" if self._unfinished_s is None else self._take_unfinished())
-                pauses = self._budget.is_spent
+                    self._pass_on(() if self._unfinished_s is None else self._reader.take_text())
+                pauses = self._pieces.is_spent
             if pauses:
                 time.sleep(PAUSE_S)
         os.close(self._from)
 
     def _timeout_ms(self) -> float | None:
-        if self._unfinished and self._unfinished_s is not None:
+        if self._reader.is_in_line and self._unfinished_s is not None:
             return 1e3 * self._unfinished_s
-        return 1e3 * REPORT_S if self._budget.left_out else None
+        return 1e3 * REPORT_S if self._pieces.left_out else None
 
     def _read(self) -> bool:
-        """Read once, and pass whole lines on; return False if there was nothing to read, or the end."""
+        """Read once, and pass pieces on; return False if there was nothing to read, or the end."""
         try:
             data = os.read(self._from, READ_BYTES)
         # The other thread has read it.
@@ -230,24 +291,26 @@ class _Relay:
             return False
         if not data:
             self._at_end = True
-            self._pass_on(self._take_unfinished())
+            self._pass_on_rest()
+            self._report(math.inf)
             return False
-        whole, end, self._unfinished = (self._unfinished + data).rpartition(b"\n")
-        self._pass_on(whole + end + (self._take_unfinished() if len(self._unfinished) > LONGEST else b""))
+        self._pass_on(self._reader.read(data, may_be_cut=len(data) == READ_BYTES))
         return True
 
-    def _take_unfinished(self) -> bytes:
-        unfinished, self._unfinished = self._unfinished, b""
-        return unfinished
+    def _pass_on_rest(self) -> None:
+        self._pass_on(self._reader.take_all())
+        if end := self._pieces.end():
+            self._write(False, end)
 
-    def _pass_on(self, text: bytes) -> None:
+    def _pass_on(self, pieces: Iterable[Piece]) -> None:
         now = time.monotonic()
-        if lines := self._budget.report(now):
-            self._on_left_out(lines)
-        if admitted := self._printed.admit(text, now):
-            self._write(admitted)
-        if self._at_end and (lines := self._budget.report(math.inf)):
-            self._on_left_out(lines)
+        self._report(now)
+        for is_log, admitted in itertools.groupby(self._pieces.admit(pieces, now), itemgetter(0)):
+            self._write(is_log, b"".join(text for _, text in admitted))
+
+    def _report(self, now: float) -> None:
+        for verb, lines in self._pieces.report(now):
+            self._on_left_out(verb, lines)
 
 
 class _JsonLines:
@@ -256,36 +319,13 @@ class _JsonLines:
     def __init__(self, ids: Callable[[], Mapping[str, str]]) -> None:
         self._ids = ids
 
-    def write(self, text: bytes) -> None:
-        """Write lines in their order; consecutive log lines of the engine are written at once."""
-        logged: list[str] = []
-        for line in text.removesuffix(b"\n").split(b"\n"):
-            printed, begins, rest = line.partition(BEGINS)
-            is_logged = bool(begins) and _is_logged(begins + rest)
-            if printed or not is_logged:
-                _write_logged(logged)
-                self._log_printed(printed if is_logged else line)
-            if is_logged:
-                logged.append((begins + rest).decode())
-        _write_logged(logged)
-
-    def _log_printed(self, line: bytes) -> None:
-        log_line("model", line.decode(errors="replace"), **self._ids())
-
-
-def _write_logged(logged: list[str]) -> None:
-    if logged:
-        write_line("\n".join(logged))
-        logged.clear()
-
-
-def _is_logged(line: bytes) -> bool:
-    """Return whether a line is a log line of the engine: an ASCII object with the fields of each log line."""
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return line.isascii() and isinstance(fields, dict) and fields.keys() >= FIELDS
+    def write(self, is_log: bool, text: bytes) -> None:
+        lines = text.decode(errors="replace").removesuffix("\n")
+        if is_log:
+            write_line(lines)
+            return
+        for line in lines.split("\n"):
+            log_line("model", line, **self._ids())
 
 
 def _write_all(fd: int, text: bytes) -> None:

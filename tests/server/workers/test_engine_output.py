@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactor_runtime.server.workers.engine_output import BYTES_PER_S, OutputBudget, PrintedLines
+from reactor_runtime.server.workers.engine_output import BYTES_PER_S, EngineOutput, OutputBudget, PrintedLines
 from tests.server.running import RunningServer, listening, write_project
 
 LINES = 200_000
+MARKS = 200
 MODEL = """
-    import subprocess, threading
+    import logging, multiprocessing, subprocess, threading
 
     LINE = "x" * 99
 
@@ -46,6 +47,51 @@ WAYS = {
     "to stderr": 'sys.stderr.write((LINE + "\\n") * 200_000)',
     "by a program": 'subprocess.run(f"yes {LINE} | head -n 200000", shell=True)',
 }
+# What the module has besides its class; load() calls it.
+MARKING = f"""
+    def work():
+        for number in range({MARKS}):
+            WRITE
+            logging.getLogger("author").warning("mark %d", number)
+"""
+MARKING_WAYS = {
+    "printed": f'print("\\n".join([LINE] * {LINES // MARKS}))',
+    "by native code": f'os.write(1, (LINE + "\\n").encode() * {LINES // MARKS})',
+}
+FAILING = """
+    CAUSE = "\\n".join(f"cause {number}" for number in range(1000))
+
+    def work():
+        stop = threading.Event()
+        prints = lambda: [os.write(1, LINE.encode()) for _ in iter(stop.is_set, True)]
+        threads = [threading.Thread(target=prints) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for number in range(20):
+            try:
+                raise ValueError(CAUSE)
+            except ValueError:
+                logging.getLogger("author").exception("failed %d", number)
+        stop.set()
+        for thread in threads:
+            thread.join()
+"""
+# The log keeps its place while a model has redirected its output to a file, and in processes that it forks.
+ELSEWHERE = """
+    def work():
+        logger, before = logging.getLogger("author"), os.dup(2)
+        with open("CAPTURED", "wb") as file:
+            os.dup2(file.fileno(), 2)
+            logger.warning("captured")
+            os.write(2, b"native\\n")
+            os.dup2(before, 2)
+        os.close(before)
+        forked = multiprocessing.get_context("fork").Process(target=logger.warning, args=("forked",))
+        forked.start()
+        forked.join()
+        print("\\x1eprinted\\x1f")
+        logger.warning("\\x1elogged\\x1f")
+"""
 TERMINAL = """
 import os
 from reactor_runtime.server.workers.engine_output import EngineOutput
@@ -53,6 +99,21 @@ output = EngineOutput("text", dict)
 output.close()
 print(output.fds)
 """
+
+
+FORMATS = ["text", "json"]
+
+
+def working(directory: Path, work: str) -> Path:
+    """Make a project with the function `work`, which load() calls."""
+    return write_project(directory, MODEL.replace("WRITE", "work()") + work)
+
+
+def messages(server: RunningServer, log_format: str) -> list[str]:
+    """Return the lines of the log, or with JSON their messages."""
+    # `splitlines` would split at control characters.
+    lines = server.log.removesuffix("\n").split("\n")
+    return lines if log_format == "text" else [json.loads(line)["message"] for line in lines]
 
 
 def left_out(text: str) -> int:
@@ -136,6 +197,67 @@ def test_what_a_model_prints_without_end_is_limited_in_json_too(tmp_path: Path) 
         assert written + left_out(server.log) == LINES
 
 
+@pytest.mark.parametrize("log_format", FORMATS)
+@pytest.mark.parametrize("way", MARKING_WAYS)
+def test_what_a_model_prints_without_end_displaces_no_log_line(tmp_path: Path, way: str, log_format: str) -> None:
+    project = working(tmp_path, MARKING.replace("WRITE", MARKING_WAYS[way]))
+    with listening(project, "--log-format", log_format) as server:
+        server.wait_for("ready in")
+        server.stop()
+        lines = messages(server, log_format)
+        # Not the progress of loading, which shows the last line.
+        marks = [line for line in lines if re.search("(^|author: )mark", line)]
+        assert [line.rpartition("mark ")[2] for line in marks] == [str(number) for number in range(MARKS)]
+        # The first second has these, and then the mark.
+        assert lines[: lines.index(marks[0])].count("x" * 99) == LINES // MARKS
+        written = lines.count("x" * 99)
+        assert LINES // MARKS <= written < LINES
+        assert written + left_out(server.log) == LINES
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_a_long_traceback_is_whole_while_threads_print_without_end(tmp_path: Path, log_format: str) -> None:
+    with listening(working(tmp_path, FAILING), "--log-format", log_format) as server:
+        server.wait_for("ready in")
+        server.stop()
+        if log_format == "text":
+            causes = "".join(f"    cause {number}\n" for number in range(1, 1000))
+            assert re.findall(rf"author: failed (\d+)\n(?:    .*\n)*    ValueError: cause 0\n{causes}", server.log) == [
+                str(number) for number in range(20)
+            ]
+        else:
+            lines = [json.loads(line) for line in server.log.splitlines()]
+            failed = [line for line in lines if line["logger"] == "author"]
+            assert [line["message"] for line in failed] == [f"failed {number}" for number in range(20)]
+            assert all(line["traceback"].endswith("\ncause 999") for line in failed)
+
+
+def test_what_a_model_logs_without_end_is_limited_and_counted_apart(tmp_path: Path) -> None:
+    logging = f'for _ in range({LINES // 10}): logging.getLogger("author").warning(LINE)\n        print("the end")'
+    with listening(working(tmp_path, f"\n    def work():\n        {logging}\n")) as server:
+        server.wait_for("ready in")
+        server.stop()
+        written = len(re.findall(r"author: x{99}$", server.log, re.MULTILINE))
+        assert 0 < written < LINES // 10
+        assert written + left_out(server.log) == LINES // 10
+        assert "the model logs more than 1 MB a second: " in server.log
+        assert "the end\n" in server.log
+
+
+@pytest.mark.parametrize("log_format", FORMATS)
+def test_log_lines_are_in_the_log_alone_wherever_the_model_writes_them(tmp_path: Path, log_format: str) -> None:
+    captured = tmp_path / "captured"
+    project = working(tmp_path, ELSEWHERE.replace("CAPTURED", str(captured)))
+    with listening(project, "--log-format", log_format) as server:
+        server.wait_for("ready in")
+        server.stop()
+        lines = [line.rpartition("author: ")[2] for line in messages(server, log_format)]
+    assert captured.read_bytes() == b"native\n"
+    escaped = "\\x1elogged\\x1f" if log_format == "text" else "\x1elogged\x1f"
+    wanted = ["captured", "forked", "\x1eprinted\x1f", escaped]
+    assert [line for line in lines if re.search("captured|native|forked|printed|logged", line)] == wanted
+
+
 def test_what_a_model_prints_is_before_what_the_server_writes_then(tmp_path: Path) -> None:
     with listening(write_project(tmp_path, MODEL.replace("WRITE", 'print("\\n".join([LINE] * 5000))'))) as server:
         server.wait_for("ready in")
@@ -170,6 +292,34 @@ def test_stdout_and_stderr_stay_apart(tmp_path: Path) -> None:
     assert "to stdout\n" in (tmp_path / "out").read_text()
     assert "to stderr\nbelow\n" in server.log
     assert "to stdout" not in server.log
+
+
+def test_what_an_engine_wrote_without_an_end_is_not_joined_with_that_of_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    output = EngineOutput("json", dict)
+    stdout, _ = output.fds
+    assert stdout is not None
+    os.write(stdout, b"\x1e%bL1.1/2 half of a record\x1flast words" % output.log_mark.encode())
+    output.catch_up_with_end()
+    os.write(stdout, b"first words\n")
+    output.close()
+    assert caplog.messages == ["last words", "half of a record", "first words"]
+
+
+def test_a_line_without_its_end_is_ended_before_log_lines_and_with_its_engine(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    output = EngineOutput("text", dict)
+    _, stderr = output.fds
+    assert stderr is not None
+    packet = b"\x1e%bL1.1/1 logged\n\x1f" % output.log_mark.encode()
+    os.write(stderr, b"begun" + 2 * packet + b", continued")
+    output.catch_up_with_end()
+    os.write(stderr, b"first words\n")
+    output.close()
+    assert capfd.readouterr().err == "begun\nlogged\nlogged\n, continued\nfirst words\n"
 
 
 def test_an_engine_keeps_the_terminal() -> None:
