@@ -150,6 +150,21 @@ def _pipelines(route: Route) -> Send:
     return send
 
 
+def _records(route: Route) -> Send:
+    """Send pipelined requests, over TLS with a record for each byte."""
+    requests = route.request() * PIPELINED
+
+    def send(connection: Connection) -> None:
+        # Many records arrive at once.
+        connection.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 0)
+        for at in range(len(requests)):
+            connection.socket.sendall(requests[at : at + 1])
+        connection.sent += PIPELINED
+        connection.skip_received()
+
+    return send
+
+
 def _connections(route: Route) -> Send:
     request = route.request("Connection: close")
 
@@ -176,7 +191,10 @@ WAYS: dict[str, Callable[[Route], Send]] = {
     "keep-alive": _kept_alive,
     "connections": _connections,
     "handshakes": _handshakes,
+    "records": _records,
 }
+# These are something else without TLS.
+OF_TLS = ("handshakes", "records")
 
 
 class Flood:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.hostile.floods import ROUTES, WAYS
+from benchmarks.hostile.floods import OF_TLS, ROUTES, WAYS
 from benchmarks.hostile.victims import Seen, Victims
 from tests.processes import ended_after
 from tests.server.running import RunningServer, write_project
@@ -87,17 +87,15 @@ class Outcome:
         return frames + pings + ["the connection was lost"] * (self.attacked.lost > 0)
 
 
+OVER_TLS = {"live": ("handshakes", "connections", "chunks", "records"), "schema": ("keep-alive",)}
 TLS = [
     Attack(route, way, addresses, tls=True)
     for addresses in (FEW, MANY)
-    for route, way in (("live", "handshakes"), ("live", "connections"), ("schema", "keep-alive"), ("live", "chunks"))
+    for route, ways in OVER_TLS.items()
+    for way in ways
 ]
 PLAIN = [
-    Attack(route, way, addresses)
-    for addresses in (FEW, MANY)
-    for way in WAYS
-    for route in ROUTES
-    if way != "handshakes"
+    Attack(route, way, addresses) for addresses in (FEW, MANY) for way in WAYS for route in ROUTES if way not in OF_TLS
 ]
 SHORT = [
     *(Attack(route, "chunks") for route in ("live", "upload", "missing")),
@@ -110,6 +108,7 @@ SHORT = [
     Attack("schema", "keep-alive", MANY),
     Attack("live", "connections", MANY),
     Attack("live", "handshakes", FEW, tls=True),
+    Attack("live", "records", FEW, tls=True),
     Attack("schema", "keep-alive", FEW, tls=True),
     Attack("live", "handshakes", MANY, tls=True),
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import re
 import socket
@@ -33,7 +34,7 @@ from reactor_runtime.server.routes.uploads import UploadRoute
 from reactor_runtime.server.routes.websocket import Services, socket_routes
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.admission_fixture import AdmissionFixture
-from tests.server.security.test_certificate import make_certificate
+from tests.server.security.test_certificate import ECDSA, make_certificate
 from tests.timeouts import TIMEOUT_S
 
 HOST = b"Host: localhost\r\n"
@@ -232,6 +233,20 @@ async def test_messages_of_a_socket_are_charged_to_its_address() -> None:
             await viewer.recv()
 
 
+@pytest.mark.parametrize("scheme", ["ws", "wss"])
+async def test_messages_are_read_while_their_address_has_a_debt(tmp_path: Path, scheme: str) -> None:
+    context, trusting = tls_contexts(tmp_path) if scheme == "wss" else (None, None)
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        flooded(context) as server,
+        connect(f"{scheme}://localhost:{server.port}/ws?role=viewer", compression=None, ssl=trusting) as viewer,
+    ):
+        server.share().left_s = -1e6
+        await viewer.send('{"type":"reactor.ping","data":{"t":1}}')
+        while b'"reactor.pong"' not in await viewer.recv(decode=False):
+            pass
+
+
 async def test_a_failure_of_a_route_is_logged_and_answered_with_500(caplog: pytest.LogCaptureFixture) -> None:
     async with flooded() as server:
         _, answer = await server.charged(ask(request("GET", "/raises")))
@@ -241,11 +256,16 @@ async def test_a_failure_of_a_route_is_logged_and_answered_with_500(caplog: pyte
     caplog.clear()
 
 
-async def test_handshakes_are_computed_on_a_thread_and_charged(tmp_path: Path) -> None:
-    certificate, key = make_certificate(tmp_path, kind=("rsa:4096",))
+def tls_contexts(folder: Path, *kind: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return the contexts of a server and of its clients."""
+    certificate, key = make_certificate(folder, kind=kind or ECDSA)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    trusting = ssl.create_default_context(cafile=str(certificate))
+    return context, ssl.create_default_context(cafile=str(certificate))
+
+
+async def test_handshakes_are_computed_on_a_thread_and_charged(tmp_path: Path) -> None:
+    context, trusting = tls_contexts(tmp_path, "rsa:4096")
     async with flooded(context) as server, asyncio.timeout(TIMEOUT_S):
         began_s, spent_s = time.thread_time(), server.share().spent_s
 
@@ -265,11 +285,41 @@ async def test_handshakes_are_computed_on_a_thread_and_charged(tmp_path: Path) -
         assert charged_s > 5 * 0.001 + 0.5 * loop_s
 
 
+async def test_tls_records_are_charged_to_the_address_and_decrypted_in_slices(tmp_path: Path) -> None:
+    context, trusting = tls_contexts(tmp_path)
+    said = request("GET", "/live") * 300
+
+    def flood(port: int) -> bytes:
+        received = b""
+        with (
+            socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as plain,
+            trusting.wrap_socket(plain, server_hostname="localhost") as sock,
+        ):
+            for at in range(len(said)):
+                sock.sendall(said[at : at + 1])
+            while received.count(b"HTTP/1.1 200 ") < 300:
+                received += sock.recv(1 << 16)
+        return received
+
+    async with flooded(context) as server, asyncio.timeout(TIMEOUT_S):
+        # Once, so that no module is imported in what is measured.
+        await asyncio.to_thread(flood, server.port)
+        share = server.share()
+        share.per_s = 0.0
+        share.left_s = 1.0
+        spent_s = share.spent_s
+        gc.disable()
+        try:
+            part, _ = await server.charged(flood)
+        finally:
+            gc.enable()
+        assert part > 0.5
+        # Work of more than 2 ms at once is charged five times more.
+        assert 1.0 - share.left(time.monotonic()) == pytest.approx(share.spent_s - spent_s)
+
+
 async def test_a_handshake_of_an_address_with_a_debt_waits_and_that_of_another_does_not(tmp_path: Path) -> None:
-    certificate, key = make_certificate(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    trusting = ssl.create_default_context(cafile=str(certificate))
+    context, trusting = tls_contexts(tmp_path)
     async with flooded(context) as server, asyncio.timeout(TIMEOUT_S):
         server.share().left_s = -1e6
         waiting = [

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from reactor_runtime.network import network_of
 from reactor_runtime.server.net.limits import ConnectionLimiter, ConnectionPace, LineLimit
+from reactor_runtime.server.net.reading import Reading
 from reactor_runtime.server.net.shares import Accounts, Share
 from reactor_runtime.server.net.tls import Handshakes, TlsConnection
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
@@ -73,10 +74,11 @@ class Acceptor:
         self._resuming: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def start(self, make_protocol: Callable[[], asyncio.Protocol], accounts: Accounts) -> None:
+    def start(self, make_protocol: Callable[[], asyncio.Protocol], accounts: Accounts, reading: Reading) -> None:
         """Accept connections from here on; `make_protocol` makes the protocol of each, `accounts` are charged."""
         self._make_protocol = make_protocol
         self._accounts = accounts
+        self._reading = reading
         self._sock.setblocking(False)
         self._listen()
 
@@ -152,7 +154,8 @@ class Acceptor:
         handshakes = self._handshakes
         if handshakes is None:
             return protocol
-        return lambda: TlsConnection(handshakes, share, network_of(address), protocol, handshake_s)
+        source = network_of(address)
+        return lambda: TlsConnection(handshakes, self._reading, share, source, protocol, handshake_s)
 
     def _forget(self, address: str, client: socket.socket) -> None:
         self._limiter.leave(address, client)

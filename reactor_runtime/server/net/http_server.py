@@ -58,8 +58,9 @@ class HttpServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        connections = cast("set[asyncio.Protocol]", self.server_state.connections)
-        self._acceptor.start(partial(HttpProtocol, self._application, connections), self._application.accounts)
+        application, connections = self._application, cast("set[asyncio.Protocol]", self.server_state.connections)
+        make_protocol = partial(HttpProtocol, application, connections)
+        self._acceptor.start(make_protocol, application.accounts, application.reading)
 
     async def main_loop(self) -> None:
         """Wait until `stop`: Uvicorn would wake ten times a second."""

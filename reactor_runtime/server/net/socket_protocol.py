@@ -26,6 +26,7 @@ from reactor_runtime.server.net.message_reader import Violation
 from reactor_runtime.server.net.pings import NO_PONG_S, Pings
 from reactor_runtime.server.net.shares import AddressShare
 from reactor_runtime.server.net.sliced_reader import MessageReceiver, SlicedReader
+from reactor_runtime.server.net.tls import TlsConnection
 from reactor_runtime.server.net.transport import ClientConnection
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -75,6 +76,9 @@ class SocketProtocol(ClientConnection):
             on_control=self._on_control,
             on_violation=self._on_violation,
         )
+        if isinstance(transport, TlsConnection):
+            # To decrypt messages is part of reading them.
+            transport.share = self._reader.share
         if received:
             self._reader.feed(received)
         # Values are bytes of any kind, as in HTTP.

@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 from reactor_runtime.server.net.limits import LineLimit
+from reactor_runtime.server.net.reading import RECEIVED_S, SLICE_S, Reading
 from reactor_runtime.server.net.shares import Share
 
 logger = logging.getLogger(__name__)
 
-READ_BYTES = 1 << 18
+# Of a record: the header, and the longest content. A larger buffer would take more time than to decrypt a short record.
+HEADER_BYTES, CONTENT_BYTES = 5, 1 << 14
 
 
 class Handshakes:
@@ -76,8 +78,7 @@ class Handshakes:
             return
         del self._waiting[connection]
         self._busy = connection
-        received, connection.received = connection.received, b""
-        step = self._loop.run_in_executor(self._thread, _compute, connection.tls, received)
+        step = self._loop.run_in_executor(self._thread, _compute, connection.tls)
         step.add_done_callback(self._computed)
 
     def _computed(self, step: asyncio.Future[tuple[bool | None, float]]) -> None:
@@ -91,33 +92,50 @@ class Handshakes:
 
 
 class Encryption:
-    """Encrypt and decrypt the bytes of one TLS connection. Has no socket; use on one thread at a time."""
+    """Encrypt and decrypt the bytes of one TLS connection. Has no socket; use on one thread at a time.
+
+    OpenSSL gets one record at a time: it would use any number of records without content, such as key updates, at once.
+    """
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        # Whether the client sends no more: it has sent close_notify, or what it has sent is not TLS.
+        self.is_over = False
+        self._received = bytearray()
+        # How much is missing of the record that OpenSSL has in part.
+        self._record_left = 0
 
-    def handshake(self, received: bytes) -> bool:
+    @property
+    def has_record(self) -> bool:
+        """Return whether a record, or a part of one, was received and is not used yet."""
+        return not self.is_over and len(self._received) >= (1 if self._record_left else HEADER_BYTES)
+
+    def feed(self, received: bytes) -> None:
+        """Add bytes that the client has sent, for `handshake` or `decrypt`."""
+        self._received += received
+
+    def handshake(self) -> bool:
         """Continue the handshake, and return whether it is complete. Raises ssl.SSLError if it failed."""
-        self._incoming.write(received)
-        try:
-            self._tls.do_handshake()
-        except ssl.SSLWantReadError:
-            return False
-        return True
+        while True:
+            self._use_record()
+            with contextlib.suppress(ssl.SSLWantReadError):
+                self._tls.do_handshake()
+                return True
+            if not self.has_record:
+                return False
 
-    def decrypt(self, received: bytes) -> tuple[bytes, bool]:
-        """Return what the client sent, and whether that is all: it sent close_notify, or the bytes are not TLS."""
-        self._incoming.write(received)
-        pieces: list[bytes] = []
+    def decrypt(self) -> bytes:
+        """Decrypt the next record, or a part of it; return what the client sent in it."""
+        self._use_record()
         try:
-            while piece := self._tls.read(READ_BYTES):
-                pieces.append(piece)
+            content = self._tls.read(CONTENT_BYTES)
         except ssl.SSLWantReadError:
-            return b"".join(pieces), False
+            return b""
         except ssl.SSLError:
-            return b"".join(pieces), True
-        return b"".join(pieces), True
+            content = b""
+        self.is_over = not content
+        return content
 
     def encrypt(self, pieces: Iterable[Any]) -> None:
         for data in pieces:
@@ -134,16 +152,31 @@ class Encryption:
         """Return bytes for the client."""
         return self._outgoing.read()
 
+    def _use_record(self) -> None:
+        """Pass the next record to OpenSSL, or as much of it as was received."""
+        if not self.has_record:
+            return
+        if not self._record_left:
+            # The header ends with the length of what follows it.
+            self._record_left = HEADER_BYTES + int.from_bytes(self._received[HEADER_BYTES - 2 : HEADER_BYTES], "big")
+        used = self._incoming.write(self._received[: self._record_left])
+        del self._received[:used]
+        self._record_left -= used
+
 
 class TlsConnection(Transport, asyncio.Protocol):
     """Encrypt a connection: a protocol of the connection below, a transport of the one above.
 
-    asyncio's own TLS would compute handshakes on the loop, and keep more than a frame unsent.
+    What was received is decrypted in slices, each charged to `share`, while the protocol above reads; nothing more is
+    received until then, so that at most one receive of the kernel is held, 256 KiB. While the share has a debt, one
+    record is decrypted at a time. asyncio's own TLS would compute handshakes on the loop, decrypt all that has arrived
+    at once, and keep more than a frame unsent.
     """
 
     def __init__(
         self,
         handshakes: Handshakes,
+        reading: Reading,
         share: Share,
         source: str,
         protocol: Callable[[], asyncio.Protocol],
@@ -153,35 +186,66 @@ class TlsConnection(Transport, asyncio.Protocol):
         self.share = share
         self.source = source
         self.tls = Encryption(handshakes.context)
-        # What the client has sent of the handshake, until it is computed.
-        self.received = b""
         self._handshakes = handshakes
+        self._reading = reading
         self._make_protocol = protocol
         self._protocol: asyncio.Protocol | None = None
         self._timeout_s = timeout_s
-        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        # Set while the share has a debt.
+        self._wait: asyncio.TimerHandle | None = None
+        # Whether the protocol above reads nothing now, and whether nothing more is sent.
+        self._paused = self._closing = False
 
     def connection_made(self, transport: BaseTransport) -> None:
         self._below = cast("Transport", transport)
-        self._deadline = asyncio.get_running_loop().call_later(self._timeout_s, self._below.abort)
+        self._deadline = self._loop.call_later(self._timeout_s, self._below.abort)
         self._handshakes.begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closing = True
         self._deadline.cancel()
+        if self._wait is not None:
+            self._wait.cancel()
         self._handshakes.end(self)
+        self._reading.forget(self)
         # It refers to this object.
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
             protocol.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._protocol is not None:
-            self._decrypt(data)
-            return
-        self.received += data
         self._below.pause_reading()
-        self._handshakes.request(self)
+        self.tls.feed(data)
+        if self._protocol is None:
+            self._handshakes.request(self)
+        else:
+            self._reading.read(self)
+
+    def read_slice(self) -> bool:
+        """Decrypt for half a millisecond; return whether there is more to decrypt now."""
+        if self._protocol is None or self._paused or self._below.is_closing():
+            return False
+        now, began_s = time.monotonic(), time.thread_time()
+        # The protocol above knows how long a client with a debt may wait for an answer, so it has to get something.
+        deadline = now if self.share.wait_s(now) else now + SLICE_S
+        pieces = [self.tls.decrypt()]
+        while self.tls.has_record and time.monotonic() < deadline:
+            pieces.append(self.tls.decrypt())
+        answer, data = self.tls.to_send(), b"".join(pieces)
+        if answer and not self._closing:
+            self._below.write(answer)
+        # The protocol above charges the time to receive what it gets.
+        self.share.spend(now, time.thread_time() - began_s + (0.0 if data else RECEIVED_S))
+        if data:
+            self._protocol.data_received(data)
+        if wait_s := self.share.wait_s(now):
+            self._wait = self._loop.call_later(wait_s, self._wait_over)
+        elif not self._paused and self.tls.has_record:
+            return True
+        else:
+            self._read_on()
+        return False
 
     def pause_writing(self) -> None:
         if self._protocol is not None:
@@ -196,16 +260,15 @@ class TlsConnection(Transport, asyncio.Protocol):
         if self._below.is_closing():
             return
         self._below.write(self.tls.to_send())
-        self._below.resume_reading()
         if complete is None:
             self._below.close()
-        elif complete:
+            return
+        if complete:
             self._deadline.cancel()
             self._handshakes.end(self)
             self._protocol = self._make_protocol()
             self._protocol.connection_made(self)
-            received, self.received = self.received, b""
-            self._decrypt(received)
+        self._read_on()
 
     def write(self, data: Any) -> None:
         self.writelines((data,))
@@ -236,10 +299,13 @@ class TlsConnection(Transport, asyncio.Protocol):
         return self._below.is_closing()
 
     def pause_reading(self) -> None:
+        self._paused = True
         self._below.pause_reading()
 
     def resume_reading(self) -> None:
-        self._below.resume_reading()
+        self._paused = False
+        # As with other transports, no bytes arrive before this returns.
+        self._loop.call_soon(self._read_on)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._below.set_write_buffer_limits(high, low)
@@ -252,25 +318,28 @@ class TlsConnection(Transport, asyncio.Protocol):
             return self._handshakes.context
         return self._below.get_extra_info(name, default)
 
-    def _decrypt(self, received: bytes) -> None:
-        began_s = time.thread_time()
-        data, is_over = self.tls.decrypt(received)
-        answer = self.tls.to_send()
-        if answer and not self._closing:
-            self._below.write(answer)
-        self.share.spend(time.monotonic(), time.thread_time() - began_s)
-        if data and self._protocol is not None:
-            self._protocol.data_received(data)
-        if is_over:
+    def _read_on(self) -> None:
+        """Decrypt what was received; when that is done, receive more, or close the connection if its client did."""
+        if self._paused or self._wait is not None or self._below.is_closing():
+            return
+        if self.tls.has_record:
+            self._reading.read(self)
+        elif self.tls.is_over:
             self._below.close()
+        else:
+            self._below.resume_reading()
+
+    def _wait_over(self) -> None:
+        self._wait = None
+        self._read_on()
 
 
-def _compute(tls: Encryption, received: bytes) -> tuple[bool | None, float]:
+def _compute(tls: Encryption) -> tuple[bool | None, float]:
     """Continue a handshake; return whether it is complete, None if it failed, and the CPU time that this took."""
     began_s = time.thread_time()
     complete: bool | None = None
     try:
-        complete = tls.handshake(received)
+        complete = tls.handshake()
     except ssl.SSLError as error:
         logger.debug("a TLS handshake failed: %s", error)
     return complete, time.thread_time() - began_s

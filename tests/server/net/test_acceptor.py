@@ -21,6 +21,7 @@ import uvloop
 
 from reactor_runtime.server.net.acceptor import MOST_REFUSED, OPENED_AT_ONCE, Acceptor
 from reactor_runtime.server.net.limits import ConnectionLimiter
+from reactor_runtime.server.net.reading import Reading
 from reactor_runtime.server.net.shares import Accounts
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.security.test_certificate import make_certificate
@@ -64,7 +65,7 @@ class Listening:
             tls=tls,
             refused_s=TIMEOUT_S,
         )
-        self.acceptor.start(Echo, Accounts())
+        self.acceptor.start(Echo, Accounts(), Reading())
         self._clients: list[asyncio.StreamWriter] = []
 
     async def connect(
