@@ -124,14 +124,12 @@ class HttpProtocol(ClientConnection):
         except BadRequest as error:
             self._answer(HTTPStatus.BAD_REQUEST, error.message)
             more = False
-        # The loop calls this; it would log an exception and leave the connection open.
-        except Exception:
-            logger.exception("reading a connection failed")
-            self.transport.abort()
-            more = False
         self.share.spend(now, time.thread_time() - began_s + self._unpaid_s)
         self._unpaid_s = 0.0
         return more
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def exchange_over(self, *, keeps_alive: bool) -> None:
         """Serve the next request, or close the connection."""

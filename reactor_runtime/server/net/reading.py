@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
 
 from reactor_runtime.server.net.shares import TURN_S, Share
+
+logger = logging.getLogger(__name__)
 
 SLICE_S = 0.0005
 # The estimated time in the kernel and the loop, which is not measured: for each byte, and for each read.
@@ -23,6 +26,9 @@ class Readable(Protocol):
 
     def read_slice(self) -> bool:
         """Read for about half a millisecond; return whether there is more to read now."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
 
 
 class Reading:
@@ -66,8 +72,13 @@ class Reading:
                 began = self._now()
                 connection = max(self._waiting, key=lambda each: each.share.part_left(began))
                 del self._waiting[connection]
-                if connection.read_slice():
-                    self._waiting[connection] = None
+                try:
+                    if connection.read_slice():
+                        self._waiting[connection] = None
+                # Without this the connection would stay open, and another one, which called this, be closed.
+                except Exception:
+                    logger.exception("reading a connection failed")
+                    connection.abort()
                 self._spent_s += self._now() - began
         finally:
             self._serving = False

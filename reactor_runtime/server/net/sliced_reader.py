@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -22,8 +21,6 @@ from reactor_runtime.server.net.message_reader import Allowance, MessageReader, 
 from reactor_runtime.server.net.reading import RECEIVED_S, RECEIVED_S_A_BYTE, SLICE_S, Reading
 from reactor_runtime.server.net.shares import Lender, Share
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, CloseCode
-
-logger = logging.getLogger(__name__)
 
 MOST_DROPPED_BYTES = 1 << 20
 MESSAGE_S = 10.0
@@ -121,11 +118,6 @@ class SlicedReader:
         except Violation as violation:
             self._end(violation)
             return False
-        # The loop calls this; it would log an exception and leave the connection open.
-        except Exception:
-            logger.exception("reading a socket failed")
-            self._transport.abort()
-            return False
         if self._transport.is_closing():
             return False
         spent_s = time.thread_time() - began_s + self._unpaid_s
@@ -139,6 +131,9 @@ class SlicedReader:
             self._resume()
             self._expect_message()
         return more
+
+    def abort(self) -> None:
+        self._transport.abort()
 
     def allowance(self, *, is_text: bool) -> Allowance:
         if self._ignoring:

@@ -16,6 +16,7 @@ class Socket:
     def __init__(self, clock: FakeClock, slices: int, slice_s: float = 0.26 * TURN_S) -> None:
         self.share = Share(0.005, TokenBucket(POOL_PER_S, POOL_PER_S), clock.now())
         self.slices = slices
+        self.aborted = False
         self._clock = clock
         self._slice_s = slice_s
 
@@ -24,6 +25,14 @@ class Socket:
         self._clock.spend(self._slice_s)
         self.share.spend(self._clock.now(), self._slice_s)
         return self.slices > 0
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Failing(Socket):
+    def read_slice(self) -> bool:
+        raise RuntimeError("a fault of ours")
 
 
 class Iterations:
@@ -92,6 +101,21 @@ def test_a_forgotten_socket_is_not_read() -> None:
     while loop.calls:
         loop.iterate()
     assert socket.slices == 96
+
+
+def test_a_socket_whose_reading_fails_is_aborted_and_the_others_are_read(caplog: pytest.LogCaptureFixture) -> None:
+    loop = Iterations()
+    before, after = loop.socket(100), loop.socket(1)
+    loop.reading.read(before)
+    failing = Failing(loop.clock, 1)
+    loop.reading.read(failing)
+    loop.reading.read(after)
+    while loop.calls:
+        loop.iterate()
+    assert (failing.aborted, before.slices, after.slices) == (True, 0, 0)
+    (record,) = caplog.records
+    assert record.message == "reading a connection failed"
+    caplog.clear()
 
 
 def test_a_client_within_its_share_is_not_paused() -> None:

@@ -222,5 +222,5 @@ async def test_a_failure_in_a_later_slice_ends_only_that_connection(caplog: pyte
             await other.send("three")
             assert await other.recv() == "three"
     (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
-    assert record.message == "reading a socket failed"
+    assert record.message == "reading a connection failed"
     caplog.clear()
