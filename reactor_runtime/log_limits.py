@@ -30,8 +30,8 @@ class LogLimits:
     """Admit a limited number of lines of one source in a minute, and then a line with the number of those left out.
 
     The source of a line is the place in the code where its exception was raised, or the address of the client in its
-    extra field `address`, or else the place that logs. An exception has its traceback once a minute. All addresses
-    together have a limit too.
+    extra field `address`, or else the place that logs. An exception has its traceback once a minute, and so has each
+    warning about an address its line. All addresses together have a limit too.
     """
 
     def __init__(self, window_s: float = WINDOW_S) -> None:
@@ -65,9 +65,12 @@ class LogLimits:
 
     def _admit_client(self, record: logging.LogRecord, address: str, now: float) -> bool:
         what = "lines about clients"
-        if self._clients.take(address, MOST_OF_ADDRESS, record, f"{what} from={address}", now) is None:
-            return False
-        return self._clients.take(_ALL, MOST_OF_CLIENTS, record, what, now) is not None
+        if record.levelno >= logging.WARNING:
+            warning = address, record.pathname, record.lineno
+            admitted = self._clients.take(warning, 1, record, message_of(record), now)
+        else:
+            admitted = self._clients.take(address, MOST_OF_ADDRESS, record, f"{what} from={address}", now)
+        return admitted is not None and self._clients.take(_ALL, MOST_OF_CLIENTS, record, what, now) is not None
 
     def _admit_exception(
         self, record: logging.LogRecord, error: BaseException, place: TracebackType | None, now: float

@@ -30,8 +30,18 @@ class Log:
     def lines(self) -> list[str]:
         return [record.getMessage() for record in self.records]
 
-    def line(self, text: str, now: float = 0.0, *, name: str = OURS, line: int = 1, address: str | None = None) -> None:
-        record = logging.makeLogRecord({"name": name, "msg": text, "pathname": "admission.py", "lineno": line})
+    def line(
+        self,
+        text: str,
+        now: float = 0.0,
+        *,
+        name: str = OURS,
+        line: int = 1,
+        address: str | None = None,
+        level: int = logging.INFO,
+    ) -> None:
+        place = {"name": name, "levelno": level, "pathname": "admission.py", "lineno": line}
+        record = logging.makeLogRecord({**place, "msg": text})
         if address is not None:
             record.address = address
         self.records += self.limits.admit(record, now)
@@ -126,6 +136,20 @@ def test_lines_about_the_clients_of_an_address_share_a_limit() -> None:
     assert log.lines.count("client attached") == MOST_OF_ADDRESS + 1
     (count,) = log.limits.counts(WINDOW_S)
     assert count.getMessage() == "… 50 more in the last minute: lines about clients from=10.0.0.1"
+
+
+def test_a_warning_about_an_address_has_one_line_a_minute_with_the_number_of_the_others() -> None:
+    log = Log()
+    for number in range(50):
+        log.line("requests wait from=10.0.0.1", line=1, address="10.0.0.1", level=logging.WARNING)
+        log.line(f"client {number}", address="10.0.0.1")
+    for line, address in ((2, "10.0.0.1"), (1, "10.0.0.2")):
+        log.line(f"another from={address}", line=line, address=address, level=logging.WARNING)
+    warnings = [record.getMessage() for record in log.records if record.levelno == logging.WARNING]
+    assert warnings == ["requests wait from=10.0.0.1", "another from=10.0.0.1", "another from=10.0.0.2"]
+    assert len(log.records) == 53
+    (count,) = log.limits.counts(WINDOW_S)
+    assert count.getMessage() == "… 49 more in the last minute: requests wait from=10.0.0.1"
 
 
 def test_an_ipv6_network_is_one_address() -> None:

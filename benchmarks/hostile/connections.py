@@ -146,7 +146,7 @@ def attack(name: str, kind: Attack) -> list[str]:
             tls = None if certificate is None else ssl.create_default_context(cafile=str(certificate))
             faults = asyncio.run(_measure(name, kind, server, tls))
             faults += ["the server has ended"] if server.process.poll() is not None else []
-            lines = server.log.partition("ready in")[2].count("refused ")
+            lines = server.log.partition("ready in")[2].count("refused")
             faults += [f"{lines} lines in the log"] * (lines > MOST_LINES)
             faults += ["a traceback in the log"] * ("Traceback" in server.log)
     return faults

@@ -205,8 +205,10 @@ async def test_requests_of_an_address_with_a_debt_are_refused_and_another_addres
             assert answer.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
             assert b"retry-after: " in answer
             writer.close()
-    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert lines == ["slowing down 127.0.0.1: it has used its share of the server's time"]
+    lines = [(each.getMessage(), vars(each)["address"]) for each in caplog.records if each.levelno >= logging.WARNING]
+    line = "requests wait from=127.0.0.1: the address has used its share of the server's time"
+    # One for each request, however often it waited.
+    assert lines == [(line, "127.0.0.1")] * 5
 
 
 async def test_requests_that_wait_for_a_small_debt_are_served() -> None:

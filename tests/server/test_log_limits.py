@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from reactor_runtime.client import EventError
 from reactor_runtime.log_limits import MOST_OF_ADDRESS, MOST_OF_EXCEPTION
 from tests.server.running import RunningServer, listening, write_project
 from tests.server.session_client import visiting
+from tests.timeouts import TIMEOUT_S
 
 EVENTS = 40
 MODEL = """
@@ -62,6 +65,23 @@ async def test_an_event_that_always_fails_has_one_traceback_and_a_count(tmp_path
         lines = len(re.findall(rf"error the handler of event {event} failed", server.log))
         assert lines == MOST_OF_EXCEPTION
         assert lines + left_out(server, r"at pipeline\.py:\d+") == EVENTS
+
+
+def test_refused_connections_of_an_address_have_one_line_and_a_count(tmp_path: Path) -> None:
+    with listening(write_project(tmp_path, MODEL), "--max-per-address", "1") as server, contextlib.ExitStack() as stack:
+        server.wait_for("ready in")
+        _, *refused = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), TIMEOUT_S, ("127.0.0.2", 0)))
+            for _ in range(EVENTS)
+        ]
+        for sock in refused:
+            with contextlib.suppress(ConnectionError):
+                sock.sendall(b"GET /live HTTP/1.1\r\n\r\n")
+                while sock.recv(1 << 16):
+                    pass
+        server.stop()
+        assert server.log.count("warn  connection refused from=127.0.0.2: --max-per-address is 1") == 1
+        assert left_out(server, "connection refused from=127.0.0.2") == len(refused) - 1
 
 
 async def test_connections_of_an_address_have_a_limit_and_a_count(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from reactor_runtime.network import network_of
-from reactor_runtime.server.net.limits import ConnectionLimiter, ConnectionPace, LineLimit
+from reactor_runtime.server.net.limits import ConnectionLimiter, ConnectionPace
 from reactor_runtime.server.net.reading import Reading
 from reactor_runtime.server.net.shares import Accounts, Share
 from reactor_runtime.server.net.tls import Handshakes, TlsConnection
@@ -69,7 +69,8 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
         self._refused: set[socket.socket] = set()
-        self._lines = LineLimit()
+        # Whether the last connection found no room; the log has a line when this begins.
+        self._is_full = False
         self._pace = ConnectionPace(OPENED_PER_S, OPENED_AT_ONCE)
         self._resuming: asyncio.TimerHandle | None = None
         self._closed = False
@@ -120,7 +121,8 @@ class Acceptor:
             share.spend(time.monotonic(), time.thread_time() - began_s + OPENED_S)
 
     def _fail(self, error: OSError) -> None:
-        if self._lines.take("accept", time.monotonic()):
+        if not self._is_full:
+            self._is_full = True
             logger.error("no connection can be accepted: %s; trying again every %.1f s", error.strerror, PAUSE_S)
         self._pause()
         self._resuming = self._loop.call_later(PAUSE_S, self._listen)
@@ -128,9 +130,12 @@ class Acceptor:
     def _admit(self, client: socket.socket, address: str, share: Share) -> None:
         # The kernel gives the lowest free number, so at least as many descriptors are in use.
         if client.fileno() >= self._most_descriptors:
-            self._log("all addresses", "the limit of open files (ulimit -n) leaves no room")
+            if not self._is_full:
+                self._is_full = True
+                logger.warning("connections are refused: the limit of open files (ulimit -n) leaves no room")
             self._drop(client)
             return
+        self._is_full = False
         counted = _CountedSocket(client, lambda: self._forget(address, counted))
         if self._limiter.enter(address, counted):
             wait_s = 0.0
@@ -138,7 +143,8 @@ class Acceptor:
                 wait_s = self._pace.wait_s(network_of(address), time.monotonic())
             self._open(counted, self._protocol(address, share, self._make_protocol, HANDSHAKE_S), wait_s)
             return
-        self._log(network_of(address), f"--max-per-address is {self._limiter.most}")
+        most = self._limiter.most
+        logger.warning("connection refused from=%s: --max-per-address is %d", address, most, extra={"address": address})
         if len(self._refused) >= MOST_REFUSED:
             self._drop(counted)
             return
@@ -154,8 +160,7 @@ class Acceptor:
         handshakes = self._handshakes
         if handshakes is None:
             return protocol
-        source = network_of(address)
-        return lambda: TlsConnection(handshakes, self._reading, share, source, protocol, handshake_s)
+        return lambda: TlsConnection(handshakes, self._reading, share, address, protocol, handshake_s)
 
     def _forget(self, address: str, client: socket.socket) -> None:
         self._limiter.leave(address, client)
@@ -167,11 +172,6 @@ class Acceptor:
         with contextlib.suppress(OSError):
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         client.close()
-
-    def _log(self, source: str, reason: str) -> None:
-        if count := self._lines.take(source, time.monotonic()):
-            clients = "a connection" if count == 1 else f"{count} connections"
-            logger.warning("refused %s from %s: %s", clients, source, reason)
 
     def _open(self, client: socket.socket, protocol: Callable[[], asyncio.Protocol], wait_s: float) -> None:
         task = self._loop.create_task(self._connect(client, protocol, wait_s))

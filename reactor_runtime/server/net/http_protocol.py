@@ -10,7 +10,6 @@ from asyncio.transports import BaseTransport, Transport
 from http import HTTPStatus
 from typing import cast
 
-from reactor_runtime.network import network_of
 from reactor_runtime.server.net.application import Application, Peer
 from reactor_runtime.server.net.exchange import Exchange, plain_response
 from reactor_runtime.server.net.http_reader import BadRequest, HttpReader, Request
@@ -27,6 +26,7 @@ STALLED_S = 20.0
 PATIENCE_S = 10.0
 LINGER_S = 0.25
 MOST_DROPPED_BYTES = 1 << 20
+SLOWED = "requests wait from=%s: the address has used its share of the server's time"
 _TOO_SLOW = "the request took too long to arrive\n"
 _TOO_MANY = "this address has used its share of the server's time\n"
 _NO_HANDSHAKE = "a WebSocket handshake is a request of HTTP/1.1 without a body\n"
@@ -197,11 +197,9 @@ class HttpProtocol(ClientConnection):
     def _wait_for(self, wait_s: float, now: float) -> None:
         """Leave the connection unread until its address has something of its share again."""
         self._cancel_deadline()
-        network = network_of(self._client.address)
-        if self._application.accounts.lines.take(network, now):
-            logger.warning("slowing down %s: it has used its share of the server's time", network)
         if self._waits_since is None:
             self._waits_since = now
+            logger.warning(SLOWED, self._client.address, extra={"address": self._client.address})
         if self._exchange is None and now - self._waits_since >= PATIENCE_S:
             self._answer(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY, (b"retry-after", b"1"))
         else:

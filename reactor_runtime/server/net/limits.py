@@ -1,4 +1,4 @@
-"""Limits: rates, bytes held, connections of an address, and log lines. Pure: the time is an argument."""
+"""Limits: rates, bytes held, and connections of an address. Pure: the time is an argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ PINGS_AT_ONCE = 500.0
 PIECES_PER_S = 2000.0
 PIECES_AT_ONCE = 20_000.0
 LULL_S = 1.0
-LINE_EACH_S = 60.0
 MOST_SOURCES = 1000
 
 
@@ -118,24 +117,3 @@ class ConnectionPace:
         at = max(self._next.get(source, float("-inf")), now - self._saved_s)
         self._next[source] = at + self._interval_s
         return max(0.0, at - now)
-
-
-class LineLimit:
-    """Limit log lines to one for each source and minute, and to 1,000 sources a minute."""
-
-    def __init__(self) -> None:
-        self._sources: dict[str, tuple[float, int]] = {}
-
-    def take(self, source: str, now: float) -> int:
-        """Count an event; return the number of events since the last line if a line is due, and else 0."""
-        logged_at, count = self._sources.get(source, (float("-inf"), 0))
-        if now - logged_at < LINE_EACH_S:
-            self._sources[source] = logged_at, count + 1
-            return 0
-        if source not in self._sources and len(self._sources) >= MOST_SOURCES:
-            recent = {each: line for each, line in self._sources.items() if now - line[0] < LINE_EACH_S}
-            self._sources = recent
-            if len(recent) >= MOST_SOURCES:
-                return 0
-        self._sources[source] = now, 0
-        return count + 1

@@ -6,7 +6,7 @@ from collections.abc import Container
 from typing import Protocol
 
 from reactor_runtime.network import network_of
-from reactor_runtime.server.net.limits import MOST_SOURCES, LineLimit, TokenBucket
+from reactor_runtime.server.net.limits import MOST_SOURCES, TokenBucket
 
 ADDRESS_PER_S = 0.05
 # Enough for several people behind one address who open the page.
@@ -92,7 +92,6 @@ class Accounts:
     """Keep the shares of all addresses. An IPv6 network is one address; the `exempt` ones, proxies, have no limit."""
 
     def __init__(self, exempt: Container[str] = frozenset()) -> None:
-        self.lines = LineLimit()
         self._exempt = exempt
         self._pool = TokenBucket(POOL_PER_S, POOL_PER_S)
         self._shares: dict[str, AddressShare] = {}

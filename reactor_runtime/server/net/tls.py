@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from reactor_runtime.server.net.limits import LineLimit
 from reactor_runtime.server.net.reading import RECEIVED_S, SLICE_S, Reading
 from reactor_runtime.server.net.shares import Share
 
 logger = logging.getLogger(__name__)
 
+SLOWED = "TLS handshakes wait from=%s: the address has used its share of the server's time"
 # Of a record: the header, and the longest content. A larger buffer would take more time than to decrypt a short record.
 HEADER_BYTES, CONTENT_BYTES = 5, 1 << 14
 
@@ -37,7 +37,6 @@ class Handshakes:
         # The connections whose handshake is not over, and those of them that wait for a step.
         self._open: set[TlsConnection] = set()
         self._waiting: dict[TlsConnection, None] = {}
-        self._lines = LineLimit()
         self._busy: TlsConnection | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -64,6 +63,7 @@ class Handshakes:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _next(self) -> None:
+        waited = self._timer is not None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -72,8 +72,8 @@ class Handshakes:
         now = time.monotonic()
         connection = max(self._waiting, key=lambda each: each.share.part_left(now))
         if wait_s := connection.share.wait_s(now):
-            if self._lines.take(connection.source, now):
-                logger.warning("slowing down TLS handshakes of %s: they take too much time", connection.source)
+            if not waited:
+                logger.warning(SLOWED, connection.address, extra={"address": connection.address})
             self._timer = self._loop.call_later(wait_s, self._next)
             return
         del self._waiting[connection]
@@ -178,13 +178,13 @@ class TlsConnection(Transport, asyncio.Protocol):
         handshakes: Handshakes,
         reading: Reading,
         share: Share,
-        source: str,
+        address: str,
         protocol: Callable[[], asyncio.Protocol],
         timeout_s: float,
     ) -> None:
         super().__init__()
         self.share = share
-        self.source = source
+        self.address = address
         self.tls = Encryption(handshakes.context)
         self._handshakes = handshakes
         self._reading = reading

@@ -13,7 +13,6 @@ from reactor_runtime.server.net.limits import (
     Budget,
     ConnectionLimiter,
     ConnectionPace,
-    LineLimit,
     TokenBucket,
 )
 
@@ -111,20 +110,6 @@ def test_nothing_is_kept_of_connections_that_have_closed() -> None:
 )
 def test_addresses_map_to_networks(address: str, network: str) -> None:
     assert network_of(address) == network
-
-
-def test_a_source_has_one_line_a_minute_with_the_number_of_events() -> None:
-    lines = LineLimit()
-    assert [lines.take("a", now) for now in (0.0, 1.0, 59.0, 60.0, 61.0)] == [1, 0, 0, 3, 0]
-    assert lines.take("b", 61.0) == 1
-
-
-def test_any_number_of_sources_has_at_most_1000_lines_a_minute() -> None:
-    lines = LineLimit()
-    assert sum(lines.take(f"192.0.2.{number}", 10.0) for number in range(5000)) == 1000
-    assert lines.take("198.51.100.1", 69.9) == 0
-    assert lines.take("198.51.100.1", 70.0) == 1
-    assert len(lines._sources) == 1
 
 
 def test_connections_of_a_source_wait_after_the_first_few() -> None:
