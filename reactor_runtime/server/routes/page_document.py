@@ -8,7 +8,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reactor_runtime.manifest import PageSettings
+from reactor_runtime import manifest as manifest_file
+from reactor_runtime.errors import ReactorError
+from reactor_runtime.manifest import Manifest, PageSettings
 from reactor_runtime.server.security.middleware import IMAGE_FOLDER
 
 if TYPE_CHECKING:
@@ -89,6 +91,29 @@ class PageDocument:
             if parts
             else ""
         )
+
+
+class SavedPage:
+    """Read the settings of the page from the saved manifest; `document` is the same until a setting changes."""
+
+    def __init__(self, html: str, manifest: Manifest) -> None:
+        self.document = PageDocument(html, manifest.page_settings)
+        self._html = html
+        self._project = manifest.project
+        # Compared as text: in presets 1 and True are not the same.
+        self._settings = repr(manifest.page_settings)
+
+    def read(self) -> PageDocument:
+        """Return the document of the manifest as it is saved now, or the last one if it can't be read."""
+        try:
+            settings = manifest_file.load(self._project).page_settings
+        # The reload reports an error in it; a class that is given to serve() needs no manifest.
+        except ReactorError:
+            return self.document
+        if repr(settings) != self._settings:
+            self._settings = repr(settings)
+            self.document = PageDocument(self._html, settings)
+        return self.document
 
 
 def _markdown() -> MarkdownIt:

@@ -18,11 +18,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from reactor_runtime import manifest as manifest_file
-from reactor_runtime.errors import ReactorError
 from reactor_runtime.server.net.application import on_thread
 from reactor_runtime.server.routes.documents import Document, Documents
-from reactor_runtime.server.routes.page_document import PageDocument
+from reactor_runtime.server.routes.page_document import SavedPage
 from reactor_runtime.server.routes.streams import video_tracks
 from reactor_runtime.server.security.middleware import NO_CACHE, NO_STORE, adding_headers
 from reactor_runtime.server.sessions.admission import Admission
@@ -45,30 +43,22 @@ def page_routes(admission: Admission[S]) -> list[BaseRoute]:
     options = admission.settings.options
     html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
     pages = Documents("text/html")
-    document = PageDocument(html, options.manifest.page_settings)
-
-    def current_document() -> PageDocument:
-        """Return the page with the texts of the saved manifest."""
-        try:
-            return PageDocument(html, manifest_file.load(options.manifest.project).page_settings)
-        # The reload reports an error in it; a class that is given to serve() needs no manifest.
-        except ReactorError:
-            return document
+    saved = SavedPage(html, options.manifest)
 
     async def page(request: Request) -> Response:
-        shown = document if options.reload is None else await on_thread(request.scope, current_document)
+        document = saved.document if options.reload is None else await on_thread(request.scope, saved.read)
         contract = admission.slots.contract
         tracks = video_tracks(contract) if contract is not None else []
         snapshot = f"snapshot/{quote(tracks[0])}.jpg" if tracks else None
         url = str(request.base_url)
 
         def text() -> str:
-            made = shown.render(admission.settings.name_of(contract), url, snapshot)
+            made = document.render(admission.settings.name_of(contract), url, snapshot)
             return made.replace("</head>", f"{TOKEN_SCRIPT}</head>", 1) if request.state.guarded else made
 
-        return pages.response(request, contract, (url, shown), text)
+        return pages.response(request, contract, (url, document), text)
 
-    files = file_routes(document.images)
+    files = file_routes(saved.document.images)
     return files if options.manifest.page is not None else [Route("/", page), qr_route(), *files]
 
 

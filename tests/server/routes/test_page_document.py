@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from reactor_runtime import manifest
 from reactor_runtime.manifest import PageSettings, Timeline
-from reactor_runtime.server.routes.page_document import PageDocument
+from reactor_runtime.server.routes.page_document import PageDocument, SavedPage
 from reactor_runtime.server.routes.pages import PLAYGROUND
 
 HTML = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
@@ -92,3 +93,32 @@ def test_line_breaks_of_the_description_separate_words() -> None:
 def test_a_long_description_is_cut_between_words() -> None:
     page = render(PageSettings(description="word " * 100))
     assert f'content="{"word " * 39}word…"' in page
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "pipeline.py").write_text("")
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\npresets: {Fast: {steps: 1}}\n")
+    return tmp_path
+
+
+def test_the_page_of_a_saved_manifest_is_made_anew_when_a_setting_changes(project: Path) -> None:
+    page = SavedPage(HTML, manifest.load(project))
+    first = page.read()
+    file = project / "reactor.yaml"
+    # The settings are the same.
+    file.write_text(f"# a comment\n{file.read_text()}name: another\n")
+    assert page.read() is first
+    # 1 == True
+    file.write_text("model: pipeline:MyModel\npresets: {Fast: {steps: true}}\n")
+    assert "{&quot;steps&quot;: true}" in page.read().render("my-model", URL, None)
+    assert page.read() is page.read() is page.document
+
+
+def test_a_manifest_that_can_t_be_read_leaves_the_last_page(project: Path) -> None:
+    page = SavedPage(HTML, manifest.load(project))
+    (project / "reactor.yaml").write_text("model: pipeline:MyModel\ntitle: Aurora\n")
+    last = page.read()
+    (project / "reactor.yaml").write_text("model: [")
+    assert page.read() is last
+    assert "Aurora" in last.render("my-model", URL, None)

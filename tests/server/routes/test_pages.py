@@ -1,15 +1,22 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from reactor_runtime.server.routes.pages import LONGEST_QR_BYTES, file_routes, own_page_route, qr_route
+from reactor_runtime import manifest
+from reactor_runtime.server.options import ReloadOptions, ServeOptions
+from reactor_runtime.server.routes.pages import LONGEST_QR_BYTES, file_routes, own_page_route, page_routes, qr_route
+from reactor_runtime.server.sessions.admission import Admission
+from reactor_runtime.server.sessions.slot import Slot, SlotSettings
+from tests.fakes import FakeClock
 
 
 @pytest.fixture
@@ -81,15 +88,40 @@ async def test_hidden_files_are_not_served(http: httpx.AsyncClient, path: str) -
     assert answer.status_code == 404
 
 
-@pytest.fixture
-async def codes() -> AsyncIterator[httpx.AsyncClient]:
-    """Serve QR codes."""
+@contextlib.asynccontextmanager
+async def serving(routes: Sequence[BaseRoute]) -> AsyncIterator[httpx.AsyncClient]:
+    """Serve routes without a token."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": {"guarded": False}}, receive, send)
 
-    app = Starlette(routes=[qr_route()])
+    app = Starlette(routes=routes)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(serve), base_url="http://localhost") as client:
+        yield client
+
+
+@pytest.mark.parametrize("reload", [None, ReloadOptions()], ids=["no reload", "reload"])
+async def test_the_page_is_sent_again_only_when_it_has_changed(tmp_path: Path, reload: ReloadOptions | None) -> None:
+    (tmp_path / "pipeline.py").write_text("")
+    file = tmp_path / "reactor.yaml"
+    file.write_text("model: pipeline:MyModel\ntitle: Aurora\n")
+    options = ServeOptions(manifest=manifest.load(tmp_path), config={}, reload=reload)
+    admission: Admission[Slot] = Admission(SlotSettings(options=options, clock=FakeClock()))
+    async with serving(page_routes(admission)) as http:
+        first = await http.get("/")
+        assert "Aurora" in first.text
+        known = {"If-None-Match": first.headers["ETag"]}
+        assert [(await http.get("/", headers=known)).status_code for _ in range(2)] == [304, 304]
+        file.write_text("model: pipeline:MyModel\ntitle: Borealis\n")
+        changed = await http.get("/", headers=known)
+        assert changed.status_code == (304 if reload is None else 200)
+        assert ("Borealis" in changed.text) == (reload is not None)
+
+
+@pytest.fixture
+async def codes() -> AsyncIterator[httpx.AsyncClient]:
+    """Serve QR codes."""
+    async with serving([qr_route()]) as client:
         yield client
 
 
