@@ -76,6 +76,11 @@ def encode_text(type: str, data: Mapping[str, Any], id: str | int | None = None)
     return text if _is_unicode(text) else json.dumps(message, allow_nan=False, separators=_SEPARATORS)
 
 
+def size_bytes_of(message: str | bytes) -> int:
+    """Return how many bytes a message has on the wire."""
+    return len(message) if isinstance(message, bytes) or message.isascii() else len(message.encode(errors="replace"))
+
+
 def _parse(text: str) -> tuple[object, list[str]]:
     """Parse JSON; list the faults that Python accepts and we refuse, so that the error can carry the id."""
     # The engine parses events again, deeper in its stack: anything accepted here must be harmless there.

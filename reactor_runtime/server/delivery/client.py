@@ -22,7 +22,7 @@ from reactor_runtime.server.encoding.encodings import ENCODINGS
 from reactor_runtime.server.encoding.ladder import Ladder
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
-from reactor_runtime.wire.codec import encode_text
+from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
@@ -132,8 +132,9 @@ class Client:
         """Queue an encoded message, which is never replaced; give up a client that leaves 1,000 or 4 MiB unread."""
         if not self._takes_messages or self.closing is not None or self.outbox.queue_message(message):
             return
-        if len(message) > MOST_MESSAGE_BYTES:
-            self.close(CloseCode.FULL, f"the state or the schema is too large: a message of {len(message)} bytes")
+        size_bytes = size_bytes_of(message)
+        if size_bytes > MOST_MESSAGE_BYTES:
+            self.close(CloseCode.FULL, f"the state or the schema is too large: a message of {size_bytes} bytes")
             return
         self.close(CloseCode.FULL, "not reading: 1000 messages or 4 MiB wait")
         self.given_up.set()

@@ -14,6 +14,7 @@ from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, 
 from reactor_runtime.server.encoding.encodings import ENCODINGS, choose_encoding
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
+from reactor_runtime.wire.codec import size_bytes_of
 from reactor_runtime.wire.messages import View
 
 # An item for a client: a text, a binary message that is never replaced, or a frame or piece of sound.
@@ -119,10 +120,7 @@ class Outbox:
 
     def queue_message(self, message: str | bytes) -> bool:
         """Queue a message; return False, and do not queue it, when the queue is full."""
-        if isinstance(message, bytes) or message.isascii():
-            size = len(message)
-        else:
-            size = len(message.encode(errors="replace"))
+        size = size_bytes_of(message)
         if self._message_bytes + size > MOST_MESSAGE_BYTES or len(self._messages) >= MOST_MESSAGES:
             return False
         self._message_bytes += size

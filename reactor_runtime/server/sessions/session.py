@@ -6,6 +6,7 @@ The engine has a session of its own (`engine/session.py`). How long this one las
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping
@@ -20,7 +21,7 @@ from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.input_demand import InputDemand
 from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnNotice
-from reactor_runtime.wire.codec import encode_text
+from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -134,8 +135,8 @@ class ServedSession:
         if self.phase is not SessionPhase.STARTING:
             self._send(message)
             return True
-        kept = [len(item.data_json) for item in self._early if isinstance(item, ipc.ClientEvent)]
-        if len(kept) >= MOST_EARLY or sum(kept) + len(event.data_json) > MOST_EARLY_BYTES:
+        kept = [size_bytes_of(item.data_json) for item in self._early if isinstance(item, ipc.ClientEvent)]
+        if len(kept) >= MOST_EARLY or sum(kept) + size_bytes_of(event.data_json) > MOST_EARLY_BYTES:
             return False
         self._early.append(message)
         return True
@@ -163,7 +164,9 @@ class ServedSession:
                 self._subscribers.drop_sound()
             case ipc.MessageSent():
                 text = encode_text(message.type, message.data)
-                self._playout.put_message(lambda: self._deliver(message, text), size_bytes=len(text), n=message.n)
+                self._playout.put_message(
+                    lambda: self._deliver(message, text), size_bytes=size_bytes_of(text), n=message.n
+                )
             case ipc.StateChanged():
                 self.state.update(message.changes)
                 self._subscribers.send_message("reactor.state", message.changes)
@@ -181,9 +184,9 @@ class ServedSession:
                 if self.controller.metrics.trace is not None:
                     self.controller.metrics.trace.spans(message, self.controller.ids.get("engine", ""))
             case ipc.EventApplied() | ipc.EventRefused():
-                reply = message.reply if isinstance(message, ipc.EventApplied) else None
-                size_bytes = 0 if reply is None else len(encode_text(*reply))
-                self._playout.put_answer(lambda: self._answer(message), message.n, size_bytes=size_bytes)
+                answer = "" if isinstance(message, ipc.EventRefused) else _answer_text(message)
+                deliver = functools.partial(self._answer, message, answer)
+                self._playout.put_answer(deliver, message.n, size_bytes=size_bytes_of(answer))
             case _:
                 logger.error("unexpected message of the engine: %s", type(message).__name__, extra=self.controller.ids)
 
@@ -202,7 +205,7 @@ class ServedSession:
         """Return whether an answer has the id of another connection: an id is valid on its own connection only."""
         return answer.ticket is not None and answer.client != self.controller.id
 
-    def _answer(self, answer: ipc.EventApplied | ipc.EventRefused) -> None:
+    def _answer(self, answer: ipc.EventApplied | ipc.EventRefused, text: str) -> None:
         # The controller may have resumed while the answer waited for messages.
         if self._is_for_former_connection(answer):
             logger.debug("an answer for a connection that has gone session=%s", self.id)
@@ -215,19 +218,22 @@ class ServedSession:
                 fields=answer.fields,
                 event=answer.event or None,
             )
-            return
-        if answer.ticket is None:
-            # The event had no id, so the answer is a message of its own.
-            if answer.reply is not None:
-                self.controller.send_message(*answer.reply)
-            return
-        data: dict[str, Any] = {"n": answer.n}
-        if answer.reply is not None:
-            data["message"] = {"type": answer.reply[0], "data": answer.reply[1]}
-        self.controller.send_message("reactor.reply", data, answer.ticket)
+        elif text:
+            self.controller.send_alone(text)
 
     def _deliver(self, message: ipc.MessageSent, text: str) -> None:
         if message.client is None:
             self._subscribers.send_text(text)
         elif message.client == self.client_id:
             self.controller.send_alone(text)
+
+
+def _answer_text(answer: ipc.EventApplied) -> str:
+    """Return the message that answers an event; "" for an event without an id, if its handler replies nothing."""
+    reply = answer.reply
+    if answer.ticket is None:
+        return "" if reply is None else encode_text(*reply)
+    data: dict[str, Any] = {"n": answer.n}
+    if reply is not None:
+        data["message"] = {"type": reply[0], "data": reply[1]}
+    return encode_text("reactor.reply", data, answer.ticket)

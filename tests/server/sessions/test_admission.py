@@ -10,6 +10,7 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Role
 from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES
+from reactor_runtime.server.delivery.playout import MOST_MESSAGE_BYTES as MOST_WAITING_BYTES
 from reactor_runtime.server.encoding.encoded import EncodedSound
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import health_status
@@ -354,9 +355,10 @@ async def test_lost_inputs_are_counted_for_the_controller_and_in_the_metrics(ser
     assert controller.metrics.inputs_lost.counts == {"video": 0, "audio": 5}
 
 
-async def test_a_welcome_above_4_mib_closes_the_client_with_the_reason(services: AdmissionFixture) -> None:
+@pytest.mark.parametrize("text", ["x" * MOST_MESSAGE_BYTES, "é" * (MOST_MESSAGE_BYTES // 2)], ids=["ascii", "umlauts"])
+async def test_a_welcome_above_4_mib_closes_the_client_with_the_reason(services: AdmissionFixture, text: str) -> None:
     controller = services.come()
-    services.begin(level="x" * MOST_MESSAGE_BYTES)
+    services.begin(level=text)
     assert controller.closing is not None
     assert controller.closing.code == 1013
     assert "the state or the schema is too large" in controller.closing.reason
@@ -405,6 +407,22 @@ async def test_a_flush_of_the_engine_drops_what_waits_and_delivers_the_messages_
     assert await told(controller) == []
     services.say(ipc.Flush(session, before=8))
     assert await told(controller) == [("progress", {"step": 1})]
+
+
+@pytest.mark.parametrize("letter", ["x", "é"])
+async def test_messages_that_wait_for_a_frame_are_limited_by_their_bytes(
+    services: AdmissionFixture, letter: str
+) -> None:
+    controller = services.come()
+    session = services.begin()
+    await told(controller)
+    services.put_bundle(session, 7)
+    half = letter * (MOST_WAITING_BYTES // 2 // len(letter.encode()))
+    services.say(ipc.MessageSent(session, "progress", {"text": half}))
+    assert await told(controller) == []
+    services.say(ipc.EventApplied(session, controller.id, "a", 1, ("progress", {"text": half})))
+    services.say(ipc.MessageSent(session, "progress", {"text": half}))
+    assert [kind for kind, _ in await told(controller)] == ["reactor.reply", "progress"]
 
 
 async def test_a_flush_of_the_engine_drops_the_sound_that_waits_for_clients(services: AdmissionFixture) -> None:
