@@ -18,6 +18,8 @@ from reactor_runtime.server.net.shares import Share
 logger = logging.getLogger(__name__)
 
 SLOWED = "TLS handshakes wait from=%s: the address has used its share of the server's time"
+# The estimated time on the loop of a step of a handshake: a client may send it in any number of parts.
+STEP_S = 100e-6
 # Of a record: the header, and the longest content. A larger buffer would take more time than to decrypt a short record.
 HEADER_BYTES, CONTENT_BYTES = 5, 1 << 14
 
@@ -86,7 +88,7 @@ class Handshakes:
         if step.cancelled() or connection is None:
             return
         complete, spent_s = step.result()
-        connection.share.spend(time.monotonic(), spent_s, interruptible=True)
+        connection.share.spend(time.monotonic(), spent_s + STEP_S, interruptible=True)
         connection.handshake_computed(complete=complete)
         self._next()
 
@@ -103,13 +105,14 @@ class Encryption:
         # Whether the client sends no more: it has sent close_notify, or what it has sent is not TLS.
         self.is_over = False
         self._received = bytearray()
-        # How much is missing of the record that OpenSSL has in part.
+        # How much is missing of the record whose first part was used.
         self._record_left = 0
 
     @property
     def has_record(self) -> bool:
-        """Return whether a record, or a part of one, was received and is not used yet."""
-        return not self.is_over and len(self._received) >= (1 if self._record_left else HEADER_BYTES)
+        """Return whether a record was received that is not used yet, or the first part of one."""
+        # The first part shows what is not TLS. To use the rest in several parts would only take time.
+        return not self.is_over and len(self._received) >= (self._record_left or HEADER_BYTES)
 
     def feed(self, received: bytes) -> None:
         """Add bytes that the client has sent, for `handshake` or `decrypt`."""
@@ -126,7 +129,7 @@ class Encryption:
                 return False
 
     def decrypt(self) -> bytes:
-        """Decrypt the next record, or a part of it; return what the client sent in it."""
+        """Decrypt the next record; return what the client sent in it, nothing if only its first part was received."""
         self._use_record()
         try:
             content = self._tls.read(CONTENT_BYTES)
@@ -153,7 +156,7 @@ class Encryption:
         return self._outgoing.read()
 
     def _use_record(self) -> None:
-        """Pass the next record to OpenSSL, or as much of it as was received."""
+        """Pass the next record to OpenSSL, or its first part."""
         if not self.has_record:
             return
         if not self._record_left:
@@ -215,8 +218,13 @@ class TlsConnection(Transport, asyncio.Protocol):
             protocol.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._below.pause_reading()
         self.tls.feed(data)
+        if not self.tls.has_record:
+            now = time.monotonic()
+            self.share.spend(now, RECEIVED_S)
+            self._wait_for_debt(now)
+            return
+        self._below.pause_reading()
         if self._protocol is None:
             self._handshakes.request(self)
         else:
@@ -239,12 +247,11 @@ class TlsConnection(Transport, asyncio.Protocol):
         self.share.spend(now, time.thread_time() - began_s + (0.0 if data else RECEIVED_S))
         if data:
             self._protocol.data_received(data)
-        if wait_s := self.share.wait_s(now):
-            self._wait = self._loop.call_later(wait_s, self._wait_over)
-        elif not self._paused and self.tls.has_record:
+        if self._wait_for_debt(now):
+            return False
+        if not self._paused and self.tls.has_record:
             return True
-        else:
-            self._read_on()
+        self._read_on()
         return False
 
     def pause_writing(self) -> None:
@@ -328,6 +335,14 @@ class TlsConnection(Transport, asyncio.Protocol):
             self._below.close()
         else:
             self._below.resume_reading()
+
+    def _wait_for_debt(self, now: float) -> bool:
+        """Receive nothing while the share has a debt; return whether it has one."""
+        wait_s = self.share.wait_s(now)
+        if wait_s:
+            self._below.pause_reading()
+            self._wait = self._loop.call_later(wait_s, self._wait_over)
+        return wait_s > 0
 
     def _wait_over(self) -> None:
         self._wait = None

@@ -115,6 +115,12 @@ def test_one_record_is_decrypted_at_a_time(pair: Pair) -> None:
     assert decrypted(server, client.say(*(b"x" for _ in range(1000)))) == [b"x"] * 1000
 
 
+def test_a_record_in_many_parts_is_used_in_two(pair: Pair) -> None:
+    server, client = pair
+    sent = client.say(bytes(1000))
+    assert decrypted(server, *(sent[at : at + 1] for at in range(len(sent)))) == [b"", bytes(1000)]
+
+
 def parts_of(sent: bytes, cuts: list[int]) -> list[bytes]:
     bounds = sorted({0, len(sent), *(cut for cut in cuts if cut < len(sent))})
     return [sent[begin:end] for begin, end in itertools.pairwise(bounds)]
@@ -325,6 +331,21 @@ async def test_parts_of_a_record_are_paid_for_and_wait_for_a_debt(connect: Conne
     tls.tls.data_received(record[:500])
     assert tls.share.spent_s - spent_s >= RECEIVED_S
     assert not tls.below.reads
+
+
+async def test_parts_of_a_handshake_are_paid_for_and_wait_for_a_debt(connect: Connect) -> None:
+    tls = connect(pauses=False)
+    tls.tls.connection_made(tls.below)
+    hello = tls.client.shake()
+    for at in range(100):
+        tls.tls.data_received(hello[at : at + 1])
+        await until(lambda: tls.below.reads)
+    assert tls.share.spent_s >= 100 * RECEIVED_S
+    tls.share.left_s = -1e6
+    tls.tls.data_received(hello[100:101])
+    assert not tls.below.reads
+    tls.share.left_s = 1.0
+    await until(lambda: tls.below.reads)
 
 
 async def test_a_connection_is_closed_when_the_last_bytes_of_its_client_were_read(connect: Connect) -> None:
