@@ -1,4 +1,4 @@
-"""The engine as a model on an event loop uses it: `self.connected`, `self.output_buffer`, `send()` and `emit()`."""
+"""The engine as a model on an event loop uses it: `self.connected`, `self.output`, `send()` and `emit()`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ModelRuntime:
 
     def __init__(self, emitter: Emitter, sink: Sink, state: SessionState, swap: CodeSwap | None = None) -> None:
         self.connected = Connected()
-        self.output_buffer = OutputBuffer(emitter)
+        self.output_buffer = OutputBuffer(emitter, self.emit)
         self._emitter = emitter
         self._sink = sink
         self._state = state

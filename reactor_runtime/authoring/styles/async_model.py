@@ -21,12 +21,19 @@ class OutputQueue(Protocol):
         """Return the rate at which frames are shown."""
         ...
 
+    @fps.setter
+    def fps(self, fps: float) -> None: ...
+
     def set_fps(self, fps: float) -> None:
         """Change the rate from the next frame on; raise ValueError unless it is above 0."""
         ...
 
-    def flush(self) -> None:
-        """Drop all queued frames and show one black frame."""
+    def flush(self, *, hold: bool = False) -> None:
+        """Drop all queued frames and show one black frame; with `hold` the newest frame stays."""
+        ...
+
+    async def emit(self, output: object, *, compute_time: float | None = None, drop: bool = False) -> None:
+        """Emit an Output, a frame or a batch, as `ReactorModel.emit`."""
         ...
 
 
@@ -44,11 +51,19 @@ class Runtime(Protocol):
     async def emit(self, output: object, *, compute_time: float | None, drop: bool) -> None: ...
 
 
+class _OutputAttribute:
+    """Return the output buffer as `self.output`; an instance may have another value, as a stub in a test."""
+
+    def __get__(self, model: AsyncModel | None, owner: type) -> Any:
+        return self if model is None else model.output_buffer
+
+
 class AsyncModel(Model):
     """Provide `connected`, messages and the output buffer to a model on an event loop."""
 
     # The engine sets it before load(), because an author's __init__ need not call ours.
     _reactor_runtime: Runtime | None = None
+    output: Any = _OutputAttribute()
 
     def __init_subclass__(cls, **options: Any) -> None:
         _check_names(cls)

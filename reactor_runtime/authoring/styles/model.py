@@ -28,6 +28,7 @@ class Model:
     buffer_size: int = 4
     max_fps: float = 60
     warmup: int = 0
+    # Attributes of the runtime have this prefix, because authors keep anything else on `self`.
     # The engine sets it while the model loads.
     _reactor_on_progress: Callable[[float | None, str], None] | None = None
     # The engine sets it when the model is made.

@@ -262,13 +262,13 @@ class Emitter:
             for track in bundle:
                 self._next_seq(track)
 
-    def flush(self) -> None:
-        """Drop all that is queued and the rest of a batch that waits in `emit`, then show one black frame."""
+    def flush(self, *, hold: bool = False) -> None:
+        """Drop all that is queued and the rest of a batch that waits in `emit`; unless `hold`, show one black frame."""
         session = self._session
         if session is None:
             return
         self.drop_queued()
-        if self._sizes:
+        if self._sizes and not hold:
             self._hand_over(session, self._sizes, _applied(session))
         session.wake()
 

@@ -1,25 +1,45 @@
-"""The part of the emitter that authors use: `self.output_buffer`."""
+"""The part of the emitter that authors use: `self.output_buffer`, which is `self.output` too."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from reactor_runtime.engine.output.emitter import Emitter
 
 
-class OutputBuffer:
-    """Change the rate and empty the queue for the author, as `self.output_buffer`; belongs to the model's thread."""
+class Emit(Protocol):
+    """Hand over output as the model's `emit` does."""
 
-    def __init__(self, emitter: Emitter) -> None:
+    async def __call__(self, output: object, *, compute_time: float | None, drop: bool) -> None: ...
+
+
+class OutputBuffer:
+    """Emit frames, change the rate and empty the queue for the author; belongs to the model's thread."""
+
+    def __init__(self, emitter: Emitter, emit: Emit | None = None) -> None:
         self._emitter = emitter
+        self._emit = emit or emitter.emit
 
     @property
     def fps(self) -> float:
         """Return the rate at which frames are shown, in frames per second."""
         return self._emitter.pace.schedule.fps
 
+    @fps.setter
+    def fps(self, fps: float) -> None:
+        self.set_fps(fps)
+
     def set_fps(self, fps: float) -> None:
         """Show frames at `fps` from the next one on; ValueError unless it is above 0."""
         self._emitter.pace.set_fps(float(fps))
 
-    def flush(self) -> None:
-        """Drop all queued frames and the rest of a batch that waits to be queued, and show one black frame."""
-        self._emitter.flush()
+    def flush(self, *, hold: bool = False) -> None:
+        """Drop all queued frames and the rest of a batch that waits to be queued, and show one black frame.
+
+        With `hold` clients keep the newest frame instead. Does nothing without a session.
+        """
+        self._emitter.flush(hold=hold)
+
+    async def emit(self, output: object, *, compute_time: float | None = None, drop: bool = False) -> None:
+        """Emit an Output, a frame or a batch, as `ReactorModel.emit`."""
+        await self._emit(output, compute_time=compute_time, drop=drop)

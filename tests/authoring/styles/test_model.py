@@ -9,6 +9,7 @@ import pytest
 from reactor_runtime import Audio, InputState, ModelMessage, Output, ReactorPipeline, Video
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import outputs_of
+from reactor_runtime.testing import Studio
 
 
 class State(InputState):
@@ -32,7 +33,9 @@ class Buffer:
     def set_fps(self, fps: float) -> None:
         self.fps = fps
 
-    def flush(self) -> None: ...
+    def flush(self, *, hold: bool = False) -> None: ...
+
+    async def emit(self, output: object, *, compute_time: float | None = None, drop: bool = False) -> None: ...
 
 
 class Run:
@@ -57,6 +60,37 @@ async def test_model_reaches_its_runtime() -> None:
     assert model.connected is run.connected
     assert run.sent == [Hello(), Hello()]
     assert run.output_buffer.fps == 12.0
+    assert model.output is model.output_buffer
+
+
+def test_output_can_be_a_stub_without_a_runtime() -> None:
+    model, stub = Model(), object()
+    model.output = stub
+    assert model.output is stub
+
+
+class Keeps(Model):
+    """Keep attributes under names that the runtime could want too."""
+
+    def load(self, config: dict[str, Any]) -> None:
+        self._runtime = self._served = self._engine = self.engine = self._config = self._clients = config
+        self._on_progress = self._on_end = self._work = self.model = config
+
+    def _state(self) -> str:
+        return "the author's"
+
+
+def test_names_of_an_author_do_not_meet_those_of_the_runtime() -> None:
+    with Studio(Keeps) as studio:
+        model = studio.model
+        own = {name: value for name, value in vars(model).items() if not name.startswith("_reactor_")}
+        model.end("over")
+        assert model.output.fps == 30
+        assert own.keys() == {
+            *("_runtime", "_served", "_engine", "engine", "_config", "_clients"),
+            *("_on_progress", "_on_end", "_work", "model", "ready", "state"),
+        }
+        assert model._state() == "the author's"
 
 
 @pytest.mark.parametrize("name", ["connected", "output_buffer"])

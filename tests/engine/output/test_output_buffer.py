@@ -1,0 +1,105 @@
+"""`self.output`, the part of the emitter that authors use, in a pipeline and in a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime import InputState, Output, ReactorModel, ReactorPipeline, Video, event
+from reactor_runtime.testing import Studio
+
+
+class Picture(Output):
+    video: Video
+
+
+class Nothing(InputState):
+    pass
+
+
+def gray(level: int) -> np.ndarray[Any, Any]:
+    return np.full((4, 6, 3), level, np.uint8)
+
+
+class Pipeline(ReactorPipeline):
+    state: Nothing
+    fps = 10
+    buffer_size = 2
+
+    def load(self, _: dict[str, Any]) -> None:
+        self.output.flush(hold=True)
+        self.output.flush()
+
+    @event(name="cut")
+    def cut(self, hold: bool) -> None:
+        self.output.flush(hold=hold)
+
+    @event(name="speed")
+    def speed(self, fps: float) -> None:
+        self.output.fps = fps
+
+    @event(name="flash")
+    async def flash(self) -> None:
+        await self.output.emit(Picture(video=gray(255)))
+
+    def inference(self) -> Iterator[Any]:
+        yield gray(80)
+        while True:
+            yield None
+
+
+@pytest.mark.parametrize(("hold", "levels"), [(False, [80, 0]), (True, [80])], ids=["black", "hold"])
+def test_a_flush_with_hold_keeps_the_newest_frame(hold: bool, levels: list[int]) -> None:
+    with Studio(Pipeline) as studio:
+        studio.connect()
+        studio.run(0.5)
+        studio.send_event("cut", hold=hold)
+        studio.run(0.5)
+        assert [frame.array[0, 0, 0] for frame in studio.frames] == levels
+
+
+def test_a_flush_before_the_first_session_does_nothing() -> None:
+    with Studio(Pipeline) as studio:
+        studio.connect()
+        studio.run(0.5)
+        assert len(studio.frames) == 1
+
+
+def test_the_rate_can_be_assigned() -> None:
+    with Studio(Pipeline) as studio:
+        studio.connect()
+        assert studio.model.output.fps == 10
+        studio.send_event("speed", fps=25)
+        assert studio.model.output.fps == 25
+        with pytest.raises(ValueError, match="above 0"):
+            studio.send_event("speed", fps=0)
+
+
+def test_a_handler_of_a_pipeline_emits_a_frame() -> None:
+    with Studio(Pipeline) as studio:
+        studio.connect()
+        studio.run(0.5)
+        studio.send_event("flash")
+        studio.run(0.5)
+        assert [frame.array[0, 0, 0] for frame in studio.frames] == [80, 255]
+
+
+class Loop(ReactorModel):
+    fps = 10
+
+    async def run(self) -> None:
+        await self.connected.wait()
+        await self.output.emit(gray(1))
+        await self.output.emit(gray(2), compute_time=0.1, drop=True)
+        await asyncio.Event().wait()
+
+
+def test_a_loop_emits_through_its_output() -> None:
+    with Studio(Loop) as studio:
+        studio.connect()
+        studio.run(1.0)
+        assert [frame.array[0, 0, 0] for frame in studio.frames] == [1, 2]
