@@ -22,7 +22,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
-from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap
+from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap, OnStep
 from reactor_runtime.engine.drivers.registry import make_driver
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
 from reactor_runtime.engine.first_step import FirstStep
@@ -59,8 +59,9 @@ class Host:
     exception of the author's code, `threads` at the start and end of work in the author's threads. `ids` receives the
     log fields of the current session. `seconds` measures the first step if `clock` stands still during steps. With
     `reload` the `reloader` replaces the code of the model. `logs` makes the log of each session, `make_buffer` the
-    buffers of input tracks. `leaks` compares the use of resources after each session. Without `moderates`, values pass
-    unasked, as in a replay of events that were applied.
+    buffers of input tracks. `leaks` compares the use of resources after each session. `on_step` is called with what
+    each step of a generator has made, and with its duration by `seconds`. Without `moderates`, values pass unasked, as
+    in a replay of events that were applied.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Host:
         logs: SessionLogs | None = None,
         make_buffer: MakeBuffer = make_input_buffer,
         leaks: LeakGuard | None = None,
+        on_step: OnStep = lambda _output, _seconds: None,
         works_ahead: bool = True,
         moderates: bool = True,
     ) -> None:
@@ -126,7 +128,19 @@ class Host:
         self.runtime = ModelRuntime(self._emitter, sink, self._state, swap)
         threads = threads or UntrackedThreads()
         self._moderation = Moderation(served, clock, threads, sink.send, enabled=moderates)
-        parts = DriverParts(served, self._emitter, self.inputs, clock, sink, self._state, threads, failed, swap)
+        parts = DriverParts(
+            served,
+            self._emitter,
+            self.inputs,
+            clock,
+            sink,
+            self._state,
+            threads,
+            failed,
+            swap,
+            seconds=seconds or clock.now,
+            on_step=on_step,
+        )
         self._driver = make_driver(parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
@@ -187,7 +201,6 @@ class Host:
                 self._give_runtime(model, contract)
                 author.call_load(model, config, self._project)
                 contract.style.check_loaded(model)
-                self._reload.on_loaded(model)
             except errors.ReactorError:
                 self._give_runtime(self.served.model, self.served.contract)
                 raise

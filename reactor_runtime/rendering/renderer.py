@@ -23,7 +23,6 @@ from reactor_runtime.errors import Location, ReactorError
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Started
 from reactor_runtime.rendering.script import Script, ScriptedEvent, ScriptedMedia, When
 from reactor_runtime.testing.recorder import Frame
-from reactor_runtime.testing.steps import WatchedInference
 from reactor_runtime.testing.studio import CLIENT, Studio
 
 # Of the model's time: how often the frames are handed out.
@@ -73,9 +72,6 @@ class Renderer(Studio[Model]):
         self._tickets = itertools.count(1)
         if isinstance(self.model, ReactorPipeline):
             contract.style.check_loaded(self.model)
-            inference = WatchedInference(self.model, lambda _output, _seconds: self._count_step())
-            # The driver looks it up on the instance, where load() may assign one too.
-            self.model.inference = inference  # type: ignore[method-assign]
 
     @classmethod
     def load(cls, contract: Contract, config: dict[str, Any], project: Path, *, fps: float | None = None) -> Self:
@@ -146,7 +142,7 @@ class Renderer(Studio[Model]):
         else:
             self.clock.call_at(at - ROUNDING_S, callback)
 
-    def _count_step(self) -> None:
+    def _on_step(self, output: object, compute_s: float) -> None:  # noqa: ARG002  (the signature of Studio)
         self.steps += 1
         for callback in self._at_step.pop(self.steps, ()):
             callback()

@@ -12,10 +12,8 @@ import numpy as np
 
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, is_idle
 from reactor_runtime.authoring.tracks.tracks import Output, payloads
-from reactor_runtime.engine.host import Host
 from reactor_runtime.media.tensors import copied
 from reactor_runtime.testing.recorder import Message
-from reactor_runtime.testing.steps import WatchedInference
 from reactor_runtime.testing.studio import Studio
 
 P = TypeVar("P", bound=ReactorPipeline)
@@ -49,12 +47,9 @@ class PipelineExecutor(Studio[P]):
                 f"{kind.__name__} has no steps, only a ReactorPipeline has; use reactor_runtime.testing.Studio"
             )
         super().__init__(model, config)
-        self._steps = _Steps(self._host)
-        self._on_loaded(self.model)
-
-    def _on_loaded(self, model: P) -> None:
-        # The driver looks it up on the instance, where load() may assign one too.
-        model.inference = WatchedInference(model, self._steps.on_step)  # type: ignore[method-assign]
+        # Output and duration of the newest step of a `next()`.
+        self._newest: tuple[object, float] | None = None
+        self._makes_step = False
 
     @property
     def state(self) -> Any:
@@ -67,14 +62,30 @@ class PipelineExecutor(Studio[P]):
 
     def __next__(self) -> StepResult:
         self._need_session()
-        recorder, steps = self._recorder, self._steps
+        recorder = self._recorder
         recorder.frames.clear()
-        with steps.one():
-            self._wait.until(lambda: steps.newest is not None or recorder.ended, "inference() to yield")
-        assert steps.newest is not None, "`until` raises if the session fails, so a step was made"
-        output, compute_s = steps.newest
+        with self._one_step():
+            self._wait.until(lambda: self._newest is not None or recorder.ended, "inference() to yield")
+        assert self._newest is not None, "`until` raises if the session fails, so a step was made"
+        output, compute_s = self._newest
         messages, recorder.unread = recorder.unread, []
         return StepResult(output, compute_s, messages)
+
+    @contextlib.contextmanager
+    def _one_step(self) -> Iterator[None]:
+        """Allow exactly one step in the block; its result is `_newest`."""
+        self._newest, self._makes_step = None, True
+        self._host.hold_steps(False)
+        try:
+            yield
+        finally:
+            self._makes_step = False
+            self._host.hold_steps(True)
+
+    def _on_step(self, output: object, compute_s: float) -> None:
+        if self._makes_step:
+            self._newest = None if is_idle(output) else copy_output(output), compute_s
+            self._host.hold_steps(True)
 
 
 def copy_output(output: object) -> object:
@@ -88,32 +99,3 @@ def copy_output(output: object) -> object:
         # The dataclass may be frozen.
         object.__setattr__(duplicate, name, copy_output(payload))
     return duplicate
-
-
-class _Steps:
-    """Store the output of the newest step, and make one step at a time.
-
-    Separate from the executor, so that the model holds no reference to the executor.
-    """
-
-    def __init__(self, host: Host) -> None:
-        self.newest: tuple[object, float] | None = None
-        self._host = host
-        self._one = False
-
-    @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
-        """Allow exactly one step in the block; its result is `newest`."""
-        self.newest = None
-        self._one = True
-        self._host.hold_steps(False)
-        try:
-            yield
-        finally:
-            self._one = False
-            self._host.hold_steps(True)
-
-    def on_step(self, output: object, compute_s: float) -> None:
-        if self._one:
-            self.newest = None if is_idle(output) else copy_output(output), compute_s
-            self._host.hold_steps(True)

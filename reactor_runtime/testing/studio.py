@@ -101,8 +101,8 @@ class Studio(Generic[M]):
                 modules=self._modules,
                 place=(model.__module__, model.__qualname__),
                 config=given,
-                on_loaded=_weakly(self._on_loaded),
             ),
+            on_step=_weakly(self._on_step),
             logs=logs,
             make_buffer=make_buffer,
             works_ahead=self._works_ahead,
@@ -286,24 +286,24 @@ class Studio(Generic[M]):
             return None, [ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT)]
         return self._host.first_step.facts, list(recorder.warnings)
 
-    def _on_loaded(self, model: M) -> None:
-        """Prepare a model that a reload has loaded again."""
-
     def _on_started(self, started: Started) -> None:
         """Send what comes at the start of a session, before its first step."""
+
+    def _on_step(self, output: object, compute_s: float) -> None:
+        """Note what a step has made, before it is shown, and how many real seconds the step took."""
 
     def _need_session(self) -> None:
         if self._recorder.ended:
             raise RuntimeError("no client is connected; call connect() first")
 
 
-def _weakly(method: Callable[[Any], None]) -> Callable[[object], None]:
+def _weakly(method: Callable[..., None]) -> Callable[..., None]:
     """Return a function that calls a method as long as its object exists, and does not keep that alive."""
     reference = weakref.WeakMethod(method)
 
-    def call(argument: object) -> None:
+    def call(*arguments: object) -> None:
         if (alive := reference()) is not None:
-            alive(argument)
+            alive(*arguments)
 
     return call
 

@@ -74,9 +74,15 @@ async def wait_for_code(swap: CodeSwap, session: ModelSession, dispatcher: Dispa
         await session.alarm.wait()
 
 
+OnStep = Callable[[object, float], None]
+
+
 @dataclass(frozen=True, slots=True)
 class DriverParts:
-    """Hold the parts of the host that drivers use; `failed` is called with exceptions raised outside of sessions."""
+    """Hold the parts of the host that drivers use; `failed` is called with exceptions raised outside of sessions.
+
+    A driver whose models make steps calls `on_step` with what each has made and its duration by the clock `seconds`.
+    """
 
     served: ServedModel
     emitter: Emitter
@@ -87,6 +93,8 @@ class DriverParts:
     threads: ThreadTracker
     failed: Callable[[BaseException], object] = lambda _: None
     swap: CodeSwap = field(default_factory=NoSwap)
+    seconds: Callable[[], float] = lambda: 0.0
+    on_step: OnStep = lambda _output, _seconds: None
 
 
 class Driver(Protocol):

@@ -37,6 +37,8 @@ class GeneratorDriver:
         self._clock = parts.clock
         self._sink = parts.sink
         self._swap = parts.swap
+        self._seconds = parts.seconds
+        self._on_step = parts.on_step
         self._session: ModelSession | None = None
         self._steps: Steps | None = None
         self._waited_s = 0.0
@@ -177,8 +179,10 @@ class GeneratorDriver:
         began, waited_s = self._clock.now(), self._inputs.waited_s
         between_s = self._worked_since_made(began)
         self._emitter.first_step.start_timer()
+        began_s = self._seconds()
         item = await steps.next()
         while True:
+            self._on_step(item, self._seconds() - began_s)
             try:
                 session.count_step()
                 # This waits for work that is still running on a GPU, which is part of the step.

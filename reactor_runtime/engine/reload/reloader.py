@@ -52,8 +52,7 @@ class ReloadSettings:
     """Configure hot reload: the modules of the project, and the `place` of the model, its module and its name there.
 
     `config` is merged into that of `@model`. With `keeps_sessions` an exception of the author's code does not
-    end the session, which waits for other code. `while_loading` is entered around each further load, and `on_loaded`
-    gets the loaded model.
+    end the session, which waits for other code. `while_loading` is entered around each further load.
     """
 
     modules: ProjectModules
@@ -61,7 +60,6 @@ class ReloadSettings:
     config: Config
     keeps_sessions: bool = False
     while_loading: Callable[[Contract], AbstractContextManager[object]] = lambda _: nullcontext()
-    on_loaded: Callable[[Model], object] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
