@@ -17,7 +17,7 @@ from reactor_runtime.authoring.events.state import StateSpec
 from reactor_runtime.authoring.styles.block import mark_of_model
 from reactor_runtime.authoring.styles.model import Model, declared_state, outputs_of
 from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT, Style, style_of
-from reactor_runtime.authoring.tracks.discovery import find, is_assigned_by_author, is_ours
+from reactor_runtime.authoring.tracks.discovery import find, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
 from reactor_runtime.authoring.types_hash import types_hash
@@ -33,8 +33,8 @@ class Contract:
     """Describe a model's tracks, events, messages and state.
 
     `inputs` maps attributes to Input classes; `fps` is None if the rate follows the compute time.
-    `fits_two_batches` is true for a pipeline that assigns no `buffer_size`: two batches may be queued. `moderates` is
-    true if the model has a method `moderate`, and values for it.
+    `batches` is how many batches may be queued however small `buffer_size` is: 0, 1 or 2. `moderates` is true if the
+    model has a method `moderate`, and values for it.
     """
 
     model: type[Model]
@@ -50,7 +50,7 @@ class Contract:
     fps: float | None
     max_fps: float
     buffer_size: int
-    fits_two_batches: bool
+    batches: int
     moderates: bool
 
     @classmethod
@@ -88,7 +88,7 @@ class Contract:
         has_moderated = any(event.arguments.moderated for event in events.values())
         if has_moderated:
             check_moderate(model)
-        fps = getattr(model, "fps", None)
+        size = style.assigned(model, "buffer_size")
         return cls(
             model=model,
             style=style,
@@ -100,10 +100,10 @@ class Contract:
             messages=messages,
             on_connected=_hook("connected", handlers),
             on_disconnected=_hook("disconnected", handlers),
-            fps=None if fps is None else float(fps),
+            fps=rate_of(model, style),
             max_fps=float(model.max_fps),
-            buffer_size=int(model.buffer_size),
-            fits_two_batches=style.fits_two_batches and not is_assigned_by_author(model, "buffer_size"),
+            buffer_size=style.buffer_size if size is None else int(size),
+            batches=2 if size is None and style.fits_two_batches else int(style.fits_a_batch),
             moderates=has_moderated and moderates(model),
         )
 
@@ -178,6 +178,13 @@ class Contract:
         declared = tuple(each for each in event.replies if each is not None)
         types = [name for name, message in self.messages.items() if issubclass(message, declared)]
         return [*types, None] if None in event.replies else [*types]
+
+
+def rate_of(model: type[Model], style: Style) -> float | None:
+    """Return the rate that the class fixes, as it is now: `load()` can assign it to the class."""
+    fps = style.assigned(model, "fps")
+    fps = style.fps if fps is None else fps
+    return None if fps is None else float(fps)
 
 
 def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:

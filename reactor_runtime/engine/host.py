@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from reactor_runtime import errors
-from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.code.source import location_of
+from reactor_runtime.authoring.contract import Contract, rate_of
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.async_model import AsyncModel
@@ -153,9 +154,21 @@ class Host:
         former = self._state.serve(version, state)
         self._emitter.on_new_version()
         self._give_runtime(version.model, version.contract)
+        self.adopt_rate()
         if self._current is not None:
             self._current[1].check_again(self._check)
         return former
+
+    def adopt_rate(self) -> None:
+        """Fix the rate that `load()` has assigned to the class, if it has; raise LoadError for one that is none."""
+        contract = self.served.contract
+        try:
+            fps = rate_of(contract.model, contract.style)
+            if fps is not None and fps != contract.fps:
+                self._emitter.pace.pin(fps)
+        except (TypeError, ValueError) as error:
+            where = location_of(contract.model, "load")
+            raise errors.LoadError(f"{contract.model.__name__}.fps after load(): {error}", where=where) from error
 
     def _give_runtime(self, model: Model, contract: Contract) -> None:
         self.inputs.attach(model, contract)

@@ -169,6 +169,7 @@ def _load(
             reload=settings if load.reload else None,
         )
         author.call_load(model, config, project)
+        host.adopt_rate()
         contract.style.check_loaded(model)
     return host, recorder
 

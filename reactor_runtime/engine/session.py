@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import ContextVar
@@ -14,6 +15,8 @@ from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.seeds import MOST_SEEDS, seed_generators
 from reactor_runtime.engine.session_log import ReloadOutcome, SessionLog
 from reactor_runtime.engine.trace import TraceRecorder
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -63,6 +66,10 @@ class ModelSession:
         self.on_idle = on_idle
         self.log = log
         self.steps = 0
+        # Why the model skips steps now; "" while it makes them.
+        self.refusal = ""
+        # Whether the exception of the model's code is one after which it has to be loaded again.
+        self.crashed = False
         # The reason that the model gave when it ended the session.
         self.end_reason = ""
         self._wall_offset_s = started_at_unix - self.started_at
@@ -79,6 +86,12 @@ class ModelSession:
         log = self.log
         if log is not None:
             log.on_step(self.steps)
+
+    def refuse_step(self, reason: str) -> None:
+        """Note why the model skips a step, "" if it makes one; log it once for each change of the reason."""
+        if reason and reason != self.refusal:
+            logger.debug("the model skips steps id=%s: %s", self.id, reason)
+        self.refusal = reason
 
     def log_reload(self, outcome: ReloadOutcome) -> None:
         """Report a reload to the log, and seed the generators of random numbers for the code that starts.

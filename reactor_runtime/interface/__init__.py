@@ -9,6 +9,7 @@ import reactor_runtime.interface.model  # noqa: F401  # for the order
 from reactor_runtime.authoring.events.events import connected, disconnected, event
 from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage
 from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.styles.app import ApplicationError, ReactorApp, StepCompleted, StepOutcome
 from reactor_runtime.authoring.styles.async_model import OutputQueue as OutputBuffer
 from reactor_runtime.authoring.styles.async_model import OutputQueue as OutputStream
 from reactor_runtime.authoring.styles.block import VideoModel, command, model
@@ -32,6 +33,7 @@ from reactor_runtime.version import version
 
 # Sorted by code points, as Python's own `sorted` does.
 __all__ = [  # noqa: RUF022
+    "ApplicationError",
     "Audio",
     "BufferClosed",
     "Button",
@@ -60,9 +62,12 @@ __all__ = [  # noqa: RUF022
     "OutputStream",
     "PipelineExecutor",
     "Pointer",
+    "ReactorApp",
     "ReactorModel",
     "ReactorPipeline",
     "ReadMode",
+    "StepCompleted",
+    "StepOutcome",
     "StepResult",
     "Stick",
     "Tap",

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.clips.reading import read_frames
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.dispatch import CheckedEvent
@@ -50,7 +49,7 @@ class Renderer(Studio[Model]):
 
     A step starts when its first frame is due, and an event of the script is handled before the first step that starts
     at its time or later. `fps` is the rate of the model, by default the one that its class declares, else 30. `steps`
-    counts those of a pipeline.
+    counts those of a model whose style has steps.
     """
 
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
@@ -70,8 +69,7 @@ class Renderer(Studio[Model]):
         self._files: dict[str, ScriptedMedia] = {}
         self._sent: dict[int, Location] = {}
         self._tickets = itertools.count(1)
-        if isinstance(self.model, ReactorPipeline):
-            contract.style.check_loaded(self.model)
+        contract.style.check_loaded(self.model)
 
     @classmethod
     def load(cls, contract: Contract, config: dict[str, Any], project: Path, *, fps: float | None = None) -> Self:

@@ -147,8 +147,8 @@ class _Reader:
         where = self._file.place(idx, "at_step")
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise UsageError(f"at_step is {value!r}, not a whole number", where=where, hint="the first step is 0")
-        if self._contract.style.frames_method != "inference":
-            message = f"{self._contract.model.__name__} has no steps, only a ReactorPipeline has"
+        if not self._contract.style.has_steps:
+            message = f"{self._contract.model.__name__} has no steps, only a ReactorPipeline or ReactorApp has"
             raise UsageError(message, where=where, hint="write `at:` and a time")
         return value
 

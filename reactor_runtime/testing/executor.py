@@ -10,21 +10,24 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from reactor_runtime.authoring.styles.pipeline import ReactorPipeline, is_idle
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.pipeline import is_idle
+from reactor_runtime.authoring.styles.styles import style_of
 from reactor_runtime.authoring.tracks.tracks import Output, payloads
 from reactor_runtime.media.tensors import copied
 from reactor_runtime.testing.recorder import Message
 from reactor_runtime.testing.studio import Studio
 
-P = TypeVar("P", bound=ReactorPipeline)
+M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepResult:
     """Hold the result of one step.
 
-    `output` is the value that `inference()` yielded, None for Idle; its arrays are copies. `compute_time` is its
-    duration in real seconds, the only field that differs from run to run. `messages` are those since the step before.
+    `output` is the value that `inference()` yielded, or `process_output()` returned, None for Idle and a skipped step;
+    its arrays are copies. `compute_time` is its duration in real seconds, the only field that differs from run to run.
+    `messages` are those since the step before.
     """
 
     output: Any
@@ -32,19 +35,20 @@ class StepResult:
     messages: list[Message]
 
 
-class PipelineExecutor(Studio[P]):
-    """Run a pipeline without server and wall clock: each `next()` is one step, and events run between two steps.
+class PipelineExecutor(Studio[M]):
+    """Run a pipeline or an app without server and wall clock: each `next()` is one step, with events between two steps.
 
     It uses the engine of `reactor run`, on a clock that paces nothing: the same events at the same steps give the same
-    outputs. `next()` raises the exception of `inference()`, which ends the session as it does in the server;
+    outputs. `next()` raises the exception of the step, which ends the session as it does in the server;
     `connect()` starts the next one. `frames` holds the frames since the last `next()` began.
     """
 
-    def __init__(self, model: type[P], config: dict[str, Any] | None = None) -> None:
-        kind: type = model
-        if not issubclass(kind, ReactorPipeline):
+    def __init__(self, model: type[M], config: dict[str, Any] | None = None) -> None:
+        style = style_of(model)
+        if style is None or not style.has_steps:
             raise TypeError(
-                f"{kind.__name__} has no steps, only a ReactorPipeline has; use reactor_runtime.testing.Studio"
+                f"{model.__name__} has no steps, only a ReactorPipeline or ReactorApp has; "
+                "use reactor_runtime.testing.Studio"
             )
         super().__init__(model, config)
         # Output and duration of the newest step of a `next()`.
@@ -64,8 +68,9 @@ class PipelineExecutor(Studio[P]):
         self._need_session()
         recorder = self._recorder
         recorder.frames.clear()
+        method = self._contract.style.frames_method
         with self._one_step():
-            self._wait.until(lambda: self._newest is not None or recorder.ended, "inference() to yield")
+            self._wait.until(lambda: self._newest is not None or recorder.ended, f"{method}() to yield or return")
         assert self._newest is not None, "`until` raises if the session fails, so a step was made"
         output, compute_s = self._newest
         messages, recorder.unread = recorder.unread, []

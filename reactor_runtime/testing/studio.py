@@ -110,6 +110,7 @@ class Studio(Generic[M]):
         )
         self._host.hold_steps(True)
         self.model.load(config)
+        host.adopt_rate()
         self._session = ""
         self._numbers = itertools.count(1)
         self._loop = loop = FakeLoop(self.clock, threads, patience_s=self._thread_patience_s)

@@ -203,7 +203,7 @@ def test_setter_needs_its_value() -> None:
 def test_a_class_that_is_no_model_has_no_contract(thing: Any, message: str) -> None:
     with pytest.raises(ClassError, match=message) as caught:
         Contract.of(thing)
-    assert caught.value.hint == "derive it from one of ReactorPipeline, ReactorModel, VideoModel"
+    assert caught.value.hint == "derive it from one of ReactorPipeline, ReactorModel, ReactorApp, VideoModel"
 
 
 def test_the_error_for_an_abstract_model_names_the_missing_method() -> None:

@@ -68,7 +68,7 @@ def _nearest(model: type, method: str) -> str:
 
 def _methods(model: type) -> dict[str, FunctionType]:
     """Return the methods of the author's classes that the runtime does not call."""
-    called = {"load", *handlers_of(model)}
+    called = {"load", "process_input", "process_output", *handlers_of(model)}
     return {
         name: value
         for owner in _authors(model)

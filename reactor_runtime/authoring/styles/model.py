@@ -25,7 +25,8 @@ class Model:
     fps: float
     # The annotated state class in a model that has a state, else what the author makes of it.
     state: Any
-    buffer_size: int = 4
+    # None, as for `fps`, is the default of the style.
+    buffer_size: int | None = None
     max_fps: float = 60
     warmup: int = 0
     # Attributes of the runtime have this prefix, because authors keep anything else on `self`.
@@ -116,7 +117,8 @@ def _check_rate(value: object, where: str) -> None:
 
 
 def _check_size(value: object, where: str) -> None:
-    _check_whole(value, where, of="frames", least=1)
+    if value is not None:
+        _check_whole(value, where, of="frames", least=1)
 
 
 def check_steps(value: object, where: str) -> None:

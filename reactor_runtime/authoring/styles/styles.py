@@ -1,4 +1,4 @@
-"""The authoring styles: what differs between generator, loop and block models before they are served.
+"""The authoring styles: what differs between generator, loop, step and block models before they are served.
 
 The engine has a driver for each style (`engine.drivers.registry`). A further style is one more `Style` in `STYLES` and
 its driver.
@@ -16,10 +16,12 @@ from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.events.events import runs_async
 from reactor_runtime.authoring.events.handlers import handlers_of
 from reactor_runtime.authoring.styles import frames_method
+from reactor_runtime.authoring.styles.app import ReactorApp
 from reactor_runtime.authoring.styles.block import BlockOutput, VideoModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
+from reactor_runtime.authoring.tracks.discovery import is_assigned_by_author
 from reactor_runtime.authoring.tracks.tracks import Output
 from reactor_runtime.errors import ClassError, LoadError
 
@@ -34,17 +36,34 @@ class Style:
 
     `check_class` checks the signatures that the runtime calls; `check_finished` that the class has its frames method or
     code that may assign one; `check_loaded` that the frames method exists after load(). `config_method` gets the
-    config. `fits_two_batches`: if the author assigns no `buffer_size`, the queue has room for two batches.
+    config. `fits` decides about classes in place of `base`. `fps` and `buffer_size` apply if the author assigns none;
+    with `fits_two_batches` the queue has room for two batches then, with `fits_a_batch` always for one. `has_steps`:
+    the driver decides when the model makes a step; with `may_skip_steps` a step without a frame is usual.
     """
 
     base: type[Model]
     frames_method: str
     check_class: Callable[[Any], None]
+    fits: Callable[[type], bool] | None = None
     check_finished: Callable[[type[Model]], None] = _accept
     check_loaded: Callable[[Model], None] = _accept
     config_method: Literal["load", "__init__"] = "load"
     default_outputs: tuple[type[Output], ...] = ()
+    fps: float | None = None
+    buffer_size: int = 4
     fits_two_batches: bool = False
+    fits_a_batch: bool = False
+    has_steps: bool = False
+    may_skip_steps: bool = False
+
+    def accepts(self, model: type) -> bool:
+        """Return whether a class is of this style."""
+        return issubclass(model, self.base) if self.fits is None else self.fits(model)
+
+    def assigned(self, model: type, name: str) -> Any:
+        """Return what a class and its parents up to the base assign to a class attribute; None for nothing."""
+        owners = [owner for owner in model.__mro__ if owner not in self.base.__mro__]
+        return next((vars(owner)[name] for owner in owners if name in vars(owner)), None)
 
     def make(self, model: type[Model], config: dict[str, Any]) -> Model:
         """Call the class, with the config where `__init__` prepares the model."""
@@ -54,7 +73,7 @@ class Style:
 
 def style_of(model: type) -> Style | None:
     """Return the style of a class, None for a class of no style."""
-    return next((style for style in STYLES if issubclass(model, style.base)), None)
+    return next((style for style in STYLES if style.accepts(model)), None)
 
 
 NO_INFERENCE_HINT = "define `def inference(self)` that yields frames, or assign self.inference in load()"
@@ -82,6 +101,25 @@ def _has_inference(model: type[Model]) -> bool:
     return issubclass(model, ReactorPipeline) and model.inference is not ReactorPipeline.inference
 
 
+def _is_loop(model: type) -> bool:
+    """Return whether a class is a loop: it has `run`, or it is a ReactorModel that has no `generate` for steps."""
+    if not issubclass(model, ReactorApp):
+        return False
+    return is_assigned_by_author(model, "run") or (issubclass(model, ReactorModel) and not _has_generate(model))
+
+
+def _has_generate(model: type[ReactorApp]) -> bool:
+    """Return whether a class defines a `generate` for steps; handlers, and what they call, may have that name too."""
+    method = inspect.getattr_static(model, "generate")
+    if not is_assigned_by_author(model, "generate") or "generate" in handlers_of(model):
+        return False
+    return isinstance(method, FunctionType) and not runs_async(method) and not _is_generator(method)
+
+
+def _is_generator(method: FunctionType) -> bool:
+    return inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method)
+
+
 def _check_loop(model: type[ReactorModel]) -> None:
     _check_init_and_load(model)
     run = inspect.getattr_static(model, "run", None)
@@ -97,6 +135,38 @@ def _check_run(model: type[Model]) -> None:
         return
     if not handlers_of(model) or frames_method.find_misspelt(model, "run"):
         frames_method.raise_missing(model, "run", "define `async def run(self)` that emits frames, or handlers that do")
+
+
+def _check_app(model: type[ReactorApp]) -> None:
+    _check_init_and_load(model)
+    for name, argument in (("process_input", ""), ("generate", "input"), ("process_output", "outcome")):
+        method = inspect.getattr_static(model, name, None)
+        if isinstance(method, FunctionType):
+            _check_part_of_step(method, f"{model.__name__}.{name}", argument, is_async=name != "generate")
+
+
+def _check_part_of_step(method: FunctionType, name: str, argument: str, *, is_async: bool) -> None:
+    """Check that a part of a step is sync or async as it is called, and takes its one argument, "" for none."""
+    written = f"{'async ' if is_async else ''}def {method.__name__}(self{', ' if argument else ''}{argument})"
+    wrong = ""
+    if _is_generator(method):
+        wrong = "yields: it returns the result of one step"
+    elif runs_async(method) != is_async:
+        wrong = "is not async" if is_async else "is async, but takes the time of the step: make it a plain def"
+    if wrong:
+        raise ClassError(f"{name} {wrong}", hint=f"write `{written}`", where=location_of(method))
+    try:
+        inspect.signature(method).bind(None, *([argument] if argument else []))
+    except TypeError as error:
+        takes = "one argument" if argument else "no argument"
+        message = f"{name} is called with {takes}: {error}"
+        raise ClassError(message, hint=f"write `{written}`", where=location_of(method)) from error
+
+
+def _check_generate(model: type[Model]) -> None:
+    if not frames_method.defines(model, "generate"):
+        hint = "define `def generate(self, input)` that computes a step, or assign self.generate in load()"
+        frames_method.raise_missing(model, "generate", hint)
 
 
 def _check_blocks(model: type[VideoModel]) -> None:
@@ -162,13 +232,32 @@ STYLES = (
         check_finished=_check_inference,
         check_loaded=_check_inference_after_load,
         fits_two_batches=True,
+        has_steps=True,
     ),
-    Style(base=ReactorModel, frames_method="run", check_class=_check_loop, check_finished=_check_run),
+    Style(
+        base=ReactorModel,
+        fits=_is_loop,
+        frames_method="run",
+        check_class=_check_loop,
+        check_finished=_check_run,
+        fps=30,
+    ),
+    Style(
+        base=ReactorApp,
+        frames_method="generate",
+        check_class=_check_app,
+        check_finished=_check_generate,
+        buffer_size=10,
+        fits_a_batch=True,
+        has_steps=True,
+        may_skip_steps=True,
+    ),
     Style(
         base=VideoModel,
         frames_method="start_session",
         check_class=_check_blocks,
         config_method="__init__",
+        buffer_size=50,
         default_outputs=(BlockOutput,),
     ),
 )

@@ -1,19 +1,20 @@
-"""The driver of the generator style: fresh state, `@connected`, steps with events between them, `@disconnected`."""
+"""The driver of the styles with steps: fresh state, `@connected`, steps with events between them, `@disconnected`."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import ClassVar
 
-from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.authoring.tracks.backlog import BufferClosed
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts, wait_for_code
 from reactor_runtime.engine.drivers.session_hooks import SessionHooks
-from reactor_runtime.engine.drivers.steps import Steps, start_steps
+from reactor_runtime.engine.drivers.steps import Steps, StepTimer, start_pipeline
+from reactor_runtime.engine.served import Version
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.ipc.messages import Started
 
@@ -24,12 +25,19 @@ READ_GRACE_S = 0.5
 RESTART_S = 0.050
 
 
+StartSteps = Callable[[Version, ModelSession, StepTimer], Steps]
+
+
 class GeneratorDriver:
-    """Run one session after the other on the same model; belongs to the model's thread."""
+    """Run one session after the other on the same model; belongs to the model's thread.
+
+    `start_steps` starts the author's code, which makes a step at a time.
+    """
 
     reports_end: ClassVar[bool] = False
 
-    def __init__(self, parts: DriverParts) -> None:
+    def __init__(self, parts: DriverParts, start_steps: StartSteps = start_pipeline) -> None:
+        self._start_steps = start_steps
         self._served = parts.served
         self._state = parts.state
         self._emitter = parts.emitter
@@ -37,7 +45,7 @@ class GeneratorDriver:
         self._clock = parts.clock
         self._sink = parts.sink
         self._swap = parts.swap
-        self._seconds = parts.seconds
+        self._timer = StepTimer(parts.clock.now, lambda: parts.inputs.waited_s + parts.emitter.waited_s, parts.seconds)
         self._on_step = parts.on_step
         self._session: ModelSession | None = None
         self._steps: Steps | None = None
@@ -139,10 +147,7 @@ class GeneratorDriver:
             await self._pause(session, dispatcher, began + RESTART_S)
 
     async def _run_generator(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
-        method = self._served.contract.style.frames_method
-        made = getattr(self._served.model, method)()
-        with declared_at(type(self._served.model), method, returning=True):
-            steps = self._steps = start_steps(made, session, method)
+        steps = self._steps = self._start_steps(self._served.version, session, self._timer)
         yielded = False
         self._made = None
         try:
@@ -176,23 +181,23 @@ class GeneratorDriver:
                 self._waited_s += self._clock.now() - waits_from
 
     async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps) -> None:
-        began, waited_s = self._clock.now(), self._inputs.waited_s
-        between_s = self._worked_since_made(began)
+        timer = self._timer
+        timer.begin()
+        between_s = self._worked_since_made(timer.began)
         self._emitter.first_step.start_timer()
-        began_s = self._seconds()
         item = await steps.next()
         while True:
-            self._on_step(item, self._seconds() - began_s)
+            self._on_step(item, timer.step_s())
             try:
                 session.count_step()
                 # This waits for work that is still running on a GPU, which is part of the step.
                 bundles = None if is_idle(item) else self._emitter.unpack(item)
                 made_at = self._clock.now()
-                compute_s = made_at - began - (self._inputs.waited_s - waited_s)
+                compute_s = timer.compute_s(made_at)
                 self._made = None if bundles is None else (made_at, self._waited_s + self._emitter.waited_s)
                 if session.trace is not None:
-                    waited_ms = round(1e3 * (made_at - began - compute_s), 3)
-                    session.trace.span(session.id, "model", "step", began, made_at, waited_ms=waited_ms)
+                    waited_ms = round(1e3 * (made_at - timer.began - compute_s), 3)
+                    session.trace.span(session.id, "model", "step", timer.began, made_at, waited_ms=waited_ms)
                 if self._swap.on_trial:
                     self._swap.step_made()
                     # The first frame of new code is shown next.

@@ -1,4 +1,4 @@
-"""Steps of `inference()`: one interface for a generator and an async generator."""
+"""Steps of `inference()`: one interface for a generator and an async generator; `app_steps.py` has those of an app."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from functools import partial
 from types import AsyncGeneratorType, FrameType, GeneratorType
 from typing import Any, Protocol
 
+from reactor_runtime.authoring.code.source import declared_at
+from reactor_runtime.engine.served import Version
 from reactor_runtime.engine.session import ModelSession, SessionStopped, without_exit
 
 _Call = tuple[Callable[[], Awaitable[object]], asyncio.Future[object]]
@@ -29,6 +31,37 @@ class Steps(Protocol):
     @property
     def frame(self) -> FrameType | None:
         """Return the frame of the author's generator, if it is one of Python's own."""
+
+
+class StepTimer:
+    """Measure how long a step computes: without the seconds of waiting that `waited_s` counts.
+
+    `seconds` is a clock that advances while a step computes, which the one of `now` may not.
+    """
+
+    def __init__(self, now: Callable[[], float], waited_s: Callable[[], float], seconds: Callable[[], float]) -> None:
+        self.seconds = seconds
+        self._now = now
+        self._waited_s = waited_s
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to measure a step, again if it has only waited so far."""
+        # Seconds that the author gives in place of the measured ones.
+        self.given_s: float | None = None
+        self.began = self._now()
+        self._began_s = self.seconds()
+        self._waited_before_s = self._waited_s()
+
+    def step_s(self) -> float:
+        """Return the seconds since `began`, by `seconds`."""
+        return self.seconds() - self._began_s
+
+    def compute_s(self, now: float) -> float:
+        """Return how long the step has computed until `now`."""
+        if self.given_s is not None:
+            return self.given_s
+        return now - self.began - (self._waited_s() - self._waited_before_s)
 
 
 class SyncSteps:
@@ -151,6 +184,14 @@ class AsyncSteps:
     @property
     def frame(self) -> FrameType | None:
         return self._generator.ag_frame if isinstance(self._generator, AsyncGeneratorType) else None
+
+
+def start_pipeline(version: Version, session: ModelSession, timer: StepTimer) -> Steps:  # noqa: ARG001
+    """Start the author's generator; TypeError at its `return` if it is none."""
+    method = version.contract.style.frames_method
+    made = getattr(version.model, method)()
+    with declared_at(type(version.model), method, returning=True):
+        return start_steps(made, session, method)
 
 
 def start_steps(result: object, session: ModelSession, method: str) -> Steps:

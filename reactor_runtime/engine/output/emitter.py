@@ -119,7 +119,9 @@ class Emitter:
             return None
         if at_once:
             return self._clock.now()
-        if self._full(alone=False) or self._full(alone=True):
+        # Where a batch fits, it may fill the queue, and the next step computes meanwhile; its output waits for room.
+        more = 1 if self._served.contract.batches == 1 else 0
+        if self._full(alone=False, more=more) or self._full(alone=True, more=more):
             return None
         return self.pace.step_at(self._clock.now())
 
@@ -190,8 +192,8 @@ class Emitter:
             author_s = self._clock.now() - self._returned_at
         if compute_time is not None and adapt and not alone:
             self.pace.adapt(len(bundles), compute_time + between_s)
-        if self._served.contract.fits_two_batches and not alone:
-            self.outstanding.make_room(len(bundles))
+        if self._served.contract.batches and not alone:
+            self.outstanding.make_room(len(bundles), batches=self._served.contract.batches)
         compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied
         for index, bundle in enumerate(bundles):
             full = not whole and self._full(alone=alone)
@@ -326,10 +328,10 @@ class Emitter:
         self._sizes[track] = Black(*payload.shape[:2])
         return Piece(track, seq, payload, due)
 
-    def _full(self, *, alone: bool) -> bool:
+    def _full(self, *, alone: bool, more: int = 0) -> bool:
         if self._session is not None and self._session.held:
             return True
-        return self.outstanding.full(self._clock.now(), alone=alone)
+        return self.outstanding.full(self._clock.now(), alone=alone, more=more)
 
     def _next_seq(self, track: TrackSpec) -> int:
         seq = self._seqs[track.name]

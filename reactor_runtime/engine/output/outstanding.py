@@ -52,12 +52,13 @@ class Outstanding:
         """Change `buffer_size`."""
         self._most = self._most_frames = most
 
-    def make_room(self, batch: int) -> None:
-        """Raise the limit to two batches of so many frames, at most 50 frames; the limit never falls."""
-        self._most_frames = max(self._most_frames, min(2 * batch, MOST_GROWN))
+    def make_room(self, batch: int, *, batches: int = 2) -> None:
+        """Raise the limit to one batch of so many frames, or to several, at most 50 frames; the limit never falls."""
+        room = batch if batches == 1 else min(batches * batch, MOST_GROWN)
+        self._most_frames = max(self._most_frames, room)
 
-    def full(self, now: float, *, alone: bool = False) -> bool:
-        """Return whether as many bundles as allowed wait for their due time, or are late."""
+    def full(self, now: float, *, alone: bool = False, more: int = 0) -> bool:
+        """Return whether as many bundles as allowed, and `more`, wait for their due time, or are late."""
         dues = [bundle.due for bundle in self._bundles.values() if bundle.alone == alone]
         late = sum(due < now for due in dues)
-        return late >= MOST_LATE or len(dues) - late >= (self._most if alone else self._most_frames)
+        return late >= MOST_LATE or len(dues) - late >= (self._most if alone else self._most_frames) + more

@@ -68,6 +68,11 @@ class Pace:
         if not self._in_session:
             self._fps = fps
 
+    def pin(self, fps: float) -> None:
+        """Fix the rate for this session and all later ones; ValueError if it isn't above 0."""
+        self.set_fps(fps)
+        self._fps = fps
+
     @property
     def adaptive(self) -> bool:
         return not self._fixed
