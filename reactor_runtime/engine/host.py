@@ -228,6 +228,11 @@ class Host:
         return self._current is not None
 
     @property
+    def refusal(self) -> str:
+        """Return why the model skips steps now; "" while it makes them, and without a session."""
+        return "" if self._current is None else self._current[0].refusal
+
+    @property
     def keeps_sessions(self) -> bool:
         """Return whether a session may continue after an exception: not the one of the warm-up."""
         return self._serves

@@ -284,7 +284,9 @@ class Studio(Generic[M]):
             self._host.hold_steps(True)
         self._wait.raise_failure()
         if not done:
-            return None, [ReactorError(NO_FRAME.format(patience_s), hint=NO_FRAME_HINT)]
+            refusal = self._host.refusal
+            message = f"the model skips its steps: {refusal}" if refusal else NO_FRAME.format(patience_s)
+            return None, [ReactorError(message, hint=NO_FRAME_HINT)]
         return self._host.first_step.facts, list(recorder.warnings)
 
     def _on_started(self, started: Started) -> None:
