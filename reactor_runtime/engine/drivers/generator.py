@@ -196,7 +196,7 @@ class GeneratorDriver:
                 compute_s = timer.compute_s(made_at)
                 self._made = None if bundles is None else (made_at, self._waited_s + self._emitter.waited_s)
                 if session.trace is not None:
-                    waited_ms = round(1e3 * (made_at - timer.began - compute_s), 3)
+                    waited_ms = round(1e3 * max(0.0, made_at - timer.began - compute_s), 3)
                     session.trace.span(session.id, "model", "step", timer.began, made_at, waited_ms=waited_ms)
                 if self._swap.on_trial:
                     self._swap.step_made()
