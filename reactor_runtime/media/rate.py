@@ -36,6 +36,11 @@ class RateEstimate:
         """Return the estimate; None before the first sample."""
         return self._fps
 
+    @property
+    def exceeds_max(self) -> bool:
+        """Return whether the model makes at least a tenth more frames than `max_fps` allows."""
+        return len(self._steps) >= _MIN_STEPS and 1.1 * self._compute_s() * self._max_fps <= self._frames
+
     def add(self, frames: int, compute_s: float) -> float | None:
         """Add one step and return the new estimate.
 

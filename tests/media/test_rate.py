@@ -65,6 +65,21 @@ def test_batches_adapt_within_a_few_steps() -> None:
     assert fed(*[(32, 1.0)] * 10, *[(32, 4.0)] * 4).fps == pytest.approx(8)
 
 
+@pytest.mark.parametrize(("steps", "exceeds"), [(3, False), (4, True), (40, True)])
+def test_a_model_faster_than_its_bound_is_known_after_four_steps(steps: int, exceeds: bool) -> None:
+    estimate = RateEstimate(max_fps=60)
+    for _ in range(steps):
+        estimate.add(12, 0.1)
+    assert estimate.exceeds_max is exceeds
+
+
+def test_a_model_at_its_bound_does_not_exceed_it() -> None:
+    estimate = RateEstimate(max_fps=60)
+    for _ in range(40):
+        estimate.add(12, 0.19)
+    assert not estimate.exceeds_max
+
+
 @pytest.mark.parametrize("max_fps", [0, -1, 0.5, math.nan, math.inf], ids=str)
 def test_impossible_bound_is_refused(max_fps: float) -> None:
     with pytest.raises(ValueError, match="max_fps"):

@@ -33,7 +33,7 @@ class Pace:
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._fps = contract.fps
-        self._warned = False
+        self._warned = self._bounded = False
         self._in_session = False
         # Whether the newest output was made from a new frame of a camera, and no frame was skipped before it.
         self.follows_input = False
@@ -82,6 +82,13 @@ class Pace:
         fps = self._estimate.add(frames, compute_time)
         if fps is not None:
             self.schedule.set_fps(fps)
+        # A model of single frames that are computed at once has no rate of its own.
+        if frames > 1 and not self._bounded and self._estimate.exceeds_max:
+            self._bounded = True
+            logger.info(
+                "the model makes more than max_fps=%g frames a second, and is shown at that rate; set max_fps on the "
+                "class for a higher one", self._contract.max_fps,
+            )  # fmt: skip
 
     def learn(self, compute_s: float, ready_s: float) -> None:
         """Add to the estimates how long a step computed, and how long after hand-over its first bundle was ready."""

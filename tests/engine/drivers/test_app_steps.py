@@ -376,3 +376,18 @@ async def test_a_loop_completes_its_steps() -> None:
     async with rig.running():
         await rig.play(0.2)
         assert rig.sink.reds == [5]
+
+
+async def test_the_bound_of_the_rate_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Fast(App):
+        def generate(self, input: Any) -> Any:  # noqa: ARG002
+            self.rig.clock.spend(0.1)
+            return Picture(video=np.repeat(batch(1), 12, axis=0))
+
+    caplog.set_level(logging.INFO, "reactor_runtime.engine.output.pace")
+    rig = rig_of(Fast)
+    async with rig.running():
+        await rig.play(4.0)
+        assert rig.runtime.output_buffer.fps == 60
+    (line,) = [record.getMessage() for record in caplog.records if "max_fps" in record.getMessage()]
+    assert line.startswith("the model makes more than max_fps=60 frames a second, and is shown at that rate")
