@@ -30,7 +30,9 @@ def copied(name: str, to: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def seed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(copied("seed_app", tmp_path_factory.mktemp("seed")), "--log-level", "debug") as server:
+    project = copied("seed_app", tmp_path_factory.mktemp("seed"))
+    # Each client has a session of its own.
+    with serving(project, "--log-level", "debug", "--resume-grace", "0") as server:
         yield server
 
 

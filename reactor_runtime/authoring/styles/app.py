@@ -19,8 +19,12 @@ class ApplicationError(Exception):
     The step is tried again when an event or an input frame has come, or after 10 ms.
     """
 
+    # For subclasses that do not call this `__init__`.
+    reason = ""
+
     def __init__(self, reason: object = "") -> None:
         super().__init__(reason)
+        self.reason = str(reason)
 
 
 @dataclass(frozen=True, slots=True)

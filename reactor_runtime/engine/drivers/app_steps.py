@@ -46,7 +46,7 @@ class _Steps:
         try:
             given = await self._app.process_input()
         except ApplicationError as error:
-            self._session.refuse_step(str(error))
+            self._session.refuse_step(error.reason or str(error) or type(error).__name__)
             return Idle
         self._session.refuse_step("")
         self._timer.begin()

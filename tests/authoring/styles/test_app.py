@@ -101,8 +101,8 @@ def test_an_application_error_can_be_derived_with_another_constructor() -> None:
         def __init__(self) -> None:
             self.since = 1
 
-    assert str(ApplicationError("no image yet")) == "no image yet"
-    assert Paused().since == 1
+    assert str(ApplicationError("no image yet")) == ApplicationError("no image yet").reason == "no image yet"
+    assert (Paused().since, Paused().reason) == (1, "")
 
 
 # The style of a class

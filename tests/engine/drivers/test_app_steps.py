@@ -179,6 +179,22 @@ async def test_a_change_of_the_reason_is_logged_once(caplog: pytest.LogCaptureFi
     assert all(record.levelno == logging.DEBUG for record in caplog.records)
 
 
+async def test_a_refusal_without_a_reason_is_logged_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    class NotYet(ApplicationError):
+        def __init__(self) -> None: ...
+
+    class Waiting(App):
+        async def process_input(self) -> Any:
+            raise NotYet
+
+    caplog.set_level(logging.DEBUG, "reactor_runtime.engine.session")
+    rig = rig_of(Waiting)
+    async with rig.running():
+        await rig.play(0.1)
+        assert rig.session.refusal == "NotYet"
+    assert [record.getMessage() for record in caplog.records] == ["the model skips steps id=s-1: NotYet"]
+
+
 class Failing(App):
     def generate(self, input: Any) -> Any:  # noqa: ARG002
         raise RuntimeError("CUDA error")
