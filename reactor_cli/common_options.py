@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from reactor_cli import console
+from reactor_cli.environment import visible_gpus
 from reactor_runtime.config import Override
 from reactor_runtime.errors import UsageError
 from reactor_runtime.option import Option
@@ -86,6 +87,29 @@ def project_directory(directory: Path | None, path: Path | None) -> Path:
     if directory is not None and path is not None:
         raise UsageError(f"the project is given twice: {directory} and --path {path}", hint="leave out one of them")
     return directory or path or Path(".")
+
+
+def read_project(directory: Path | None, path: Path | None) -> Manifest:
+    """Read the manifest of a project whose class this process imports; set the variables that it asks for."""
+    from reactor_runtime import manifest
+
+    checked = manifest.load(project_directory(directory, path))
+    os.environ.update(checked.missing_variables(os.environ))
+    return checked
+
+
+def report_project(manifest: Manifest, *, gpus: int | None = None) -> None:
+    """Print what a project for 3.x asks for and does not get; `gpus` is how many an engine sees, if that is chosen."""
+    if manifest.notice:
+        console.err(console.printable(manifest.notice))
+    visible = visible_gpus(os.environ) if gpus is None else gpus
+    if manifest.gpus > visible:
+        console.warn(f"the model asks for {count_of(manifest.gpus, 'GPU')}, and {visible} can be used here")
+
+
+def count_of(number: int, what: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def project_config(manifest: Manifest, overrides: Sequence[Override] | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reactor_runtime.errors import UsageError
@@ -47,6 +48,15 @@ def port_of(given: int | None, environment: Mapping[str, str]) -> int:
     if not (port.isascii() and port.isdigit() and int(port) <= 65535):
         raise UsageError(f'the environment variable PORT is "{port}", not a port', hint="unset it, or use --port")
     return int(port)
+
+
+def visible_gpus(environment: Mapping[str, str]) -> int:
+    """Return how many NVIDIA GPUs a process with this environment can use."""
+    chosen = environment.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        # CUDA ignores what follows the first invalid number, such as -1.
+        return len([name for name in chosen.split(",") if name.strip() and not name.strip().startswith("-")])
+    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
 
 
 def in_space(environment: Mapping[str, str]) -> bool:

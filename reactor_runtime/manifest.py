@@ -17,7 +17,8 @@ from typing import Any
 
 from reactor_runtime import config
 from reactor_runtime.config import Override
-from reactor_runtime.errors import ClassError, ConfigError, Location, ManifestError
+from reactor_runtime.errors import ClassError, ConfigError, Location, ManifestError, ReactorError
+from reactor_runtime.manifest3 import WEIGHTS_VARIABLE, is_of_3, read_foreign
 from reactor_runtime.yamlfile import YamlFile, name_of, read
 
 FILE_NAME = "reactor.yaml"
@@ -63,6 +64,9 @@ class Manifest:
     """Hold the settings: `model` is `module:Class` as written at `model_at`, `name` is not empty, paths are absolute.
 
     Without `is_named` the file has no name, and a name that the class declares with `@model` has precedence.
+    `is_of_3` is whether the file has the form of 3.x, with the keys `unused` that have no effect. The config file of
+    such a project may have any content. The model asks for `gpus` GPUs, and for the variables of `environment` where
+    they are not set; `requirements` is the command that installs its packages, or "".
     """
 
     project: Path
@@ -75,6 +79,11 @@ class Manifest:
     page: Path | None = None
     model_at: Location | None = field(default=None, compare=False)
     page_settings: PageSettings = field(default_factory=PageSettings)
+    is_of_3: bool = False
+    unused: tuple[str, ...] = ()
+    gpus: int = 0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    requirements: str = ""
 
     @property
     def model_ref(self) -> str:
@@ -85,14 +94,31 @@ class Manifest:
         """Return the model's name, given the one that its class declares or None."""
         return self.name if self.is_named or not declared else declared
 
+    @property
+    def notice(self) -> str:
+        """Return a line about a project for 3.x, with the keys that have no effect; "" for another project."""
+        if not self.is_of_3:
+            return ""
+        return "a project for 3.x" + (f"; not used here: {', '.join(self.unused)}" if self.unused else "")
+
+    def missing_variables(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the manifest that an environment lacks."""
+        lacks = {name: value for name, value in self.environment.items() if name not in environment}
+        if not environment.get(WEIGHTS_VARIABLE) and WEIGHTS_VARIABLE in self.environment:
+            lacks[WEIGHTS_VARIABLE] = self.environment[WEIGHTS_VARIABLE]
+        return lacks
+
 
 @contextlib.contextmanager
 def pointing_at(manifest: Manifest) -> Iterator[None]:
-    """Add the place of the manifest's `model:` to a ClassError without a place."""
+    """Add what the manifest knows to an error: the place of its class, and how to install a package that is missing."""
     try:
         yield
-    except ClassError as error:
-        error.where = error.where or manifest.model_at
+    except ReactorError as error:
+        if isinstance(error, ClassError):
+            error.where = error.where or manifest.model_at
+        if manifest.requirements and "ModuleNotFoundError: " in error.message:
+            error.hint = f"install what build.python_requirements names: {manifest.requirements}"
         raise
 
 
@@ -109,6 +135,8 @@ def load(project: Path) -> Manifest:
             where=file.root,
             hint="write `model: pipeline:MyModel`",
         )
+    if is_of_3(file.values or {}):
+        return _manifest_of_3(file)
     for key, where in file.keys.items():
         if key not in KEYS:
             raise ManifestError(f'unknown key "{key}"', where=where, hint=_instead_of(key, file))
@@ -151,6 +179,30 @@ def import_model_class(ref: str, project: str | Path = ".") -> type:
     return import_class(Path(project).resolve(), module, class_name)
 
 
+def _manifest_of_3(file: YamlFile) -> Manifest:
+    foreign, project = read_foreign(file), file.path.parent
+    module, class_name = _split_model(foreign.model, foreign.model_at, key="import")
+    environment = dict(foreign.environment)
+    if foreign.weights_path:
+        environment[WEIGHTS_VARIABLE] = str(project / Path(foreign.weights_path).expanduser())
+    return Manifest(
+        project,
+        foreign.model,
+        module,
+        class_name,
+        foreign.name or kebab_case(class_name),
+        _existing_config(file, foreign.config, foreign.config_at) if foreign.config else None,
+        is_named=bool(foreign.name),
+        model_at=foreign.model_at,
+        page_settings=PageSettings(description=foreign.description),
+        is_of_3=True,
+        unused=foreign.unused,
+        gpus=foreign.gpus,
+        environment=environment,
+        requirements=foreign.requirements,
+    )
+
+
 def of_class(project: Path, module: str, class_name: str) -> Manifest:
     """Return the manifest of a project for a class of it, which replaces the `model` of the file if there is one.
 
@@ -186,7 +238,8 @@ def unread_config(manifest: Manifest) -> str:
         return ""
     for name in ("config.yml", "config.yaml"):
         if (manifest.project / name).is_file() and not _named_in_code(manifest.project, name):
-            return f"{name} is not read, load() receives none of it: add `config: {name}` to {FILE_NAME}"
+            key = "runtime.config" if manifest.is_of_3 else "config"
+            return f"{name} is not read, load() receives none of it: add `{key}: {name}` to {FILE_NAME}"
     return ""
 
 
@@ -263,7 +316,7 @@ def _text(file: YamlFile, key: str, example: str) -> str:
     raise ManifestError(f'"{key}" {problem}', where=file.items[key], hint=f"write {example}")
 
 
-def _split_model(model: str, where: Location) -> tuple[str, str]:
+def _split_model(model: str, where: Location, *, key: str = "model") -> tuple[str, str]:
     module, colon, class_name = model.partition(":")
     wrong = [part for part in (*module.split("."), class_name) if not part.isidentifier() or iskeyword(part)]
     is_file = module.endswith(".py") or "/" in module
@@ -271,16 +324,16 @@ def _split_model(model: str, where: Location) -> tuple[str, str]:
         return module, class_name
     named = [part for part in wrong if part and ":" not in part]
     if colon and named and not is_file:
-        raise ManifestError(f'"{named[0]}" in "{model}" isn\'t a Python name', where=where, hint=_suggest(model))
-    raise ManifestError(f'"{model}" isn\'t of the form module:Class', where=where, hint=_suggest(model))
+        raise ManifestError(f'"{named[0]}" in "{model}" isn\'t a Python name', where=where, hint=_suggest(model, key))
+    raise ManifestError(f'"{model}" isn\'t of the form module:Class', where=where, hint=_suggest(model, key))
 
 
-def _suggest(model: str) -> str:
+def _suggest(model: str, key: str) -> str:
     """Return a hint for `pipeline.MyModel`, `pipeline.py:MyModel`, `src/pipeline:MyModel` and the like."""
     guess = _guess(model)
     if all(part.isidentifier() and not iskeyword(part) for part in re.split("[.:]", guess)):
-        return f"did you mean `model: {guess}`?"
-    return "write `model: pipeline:MyModel` for the class MyModel in pipeline.py"
+        return f"did you mean `{key}: {guess}`?"
+    return f"write `{key}: pipeline:MyModel` for the class MyModel in pipeline.py"
 
 
 def _guess(model: str) -> str:
@@ -294,13 +347,17 @@ def _config_path(file: YamlFile) -> Path | None:
     if "config" not in file.keys:
         return None
     written = _text(file, "config", "`config: config.yml`, or leave the key out")
+    return _existing_config(file, written, file.items["config"])
+
+
+def _existing_config(file: YamlFile, written: str, where: Location) -> Path:
     path = file.path.parent / Path(written).expanduser()
     if path.is_file():
         return path
     problem = "is not a file" if path.exists() else "doesn't exist"
     raise ConfigError(
         f"the config file {written} {problem}",
-        where=file.items["config"],
+        where=where,
         hint="the path is taken from the directory of reactor.yaml; leave the key out to go without a config",
     )
 

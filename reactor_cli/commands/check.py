@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reactor_cli import console
-from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_config, project_directory
+from reactor_cli.common_options import (
+    Directory,
+    Overrides,
+    PathOption,
+    Verbose,
+    project_config,
+    project_directory,
+    read_project,
+    report_project,
+)
 from reactor_cli.errors import render
 from reactor_runtime.errors import ReactorError, from_json, to_json
 
@@ -67,7 +76,8 @@ def check(
 def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End) -> dict[str, Any]:
     from reactor_runtime import manifest
 
-    checked = manifest.load(directory)
+    checked = read_project(directory, None)
+    report_project(checked)
     values = project_config(checked, overrides)
 
     from reactor_runtime import schema

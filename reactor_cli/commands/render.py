@@ -19,7 +19,7 @@ from reactor_cli.common_options import (
     PathOption,
     Verbose,
     project_config,
-    project_directory,
+    read_project,
     typer_parser,
 )
 from reactor_cli.errors import render as render_error
@@ -106,7 +106,7 @@ def render(
             "reactor render has no --recording: `reactor replay` renders a recorded session",
             hint=f"reactor replay {shlex.quote(str(recording))} --out {shlex.quote(str(out))}",
         )
-    checked = manifest.load(project_directory(directory, path))
+    checked = read_project(directory, path)
     config = project_config(checked, overrides)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
         logs.configure("warning")

@@ -25,7 +25,7 @@ from reactor_cli.common_options import (
     Port,
     Verbose,
     project_config,
-    project_directory,
+    read_project,
 )
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
@@ -116,8 +116,6 @@ def replay(
     is that of the project. Needs an extra: pip install 'reactor-live[record]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    from reactor_runtime import manifest
-
     if serve:
         _refuse_options({"--out": out, "--diff": diff, "--tolerance": tolerance}, "and --serve exclude each other")
     else:
@@ -125,7 +123,7 @@ def replay(
             {"--host": host, "--port": port, "--token": token, "--open": open_page or None}, "needs --serve"
         )
     recording = open_recording(file)
-    checked = manifest.load(project_directory(directory, path))
+    checked = read_project(directory, path)
     config = choose_config(recording, checked, overrides or [], config_from)
     if serve:
         options = RunOptions(host=host, port=port, token=token, open_page=open_page)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from reactor_cli import console, status_line
-from reactor_cli.common_options import project_config
+from reactor_cli.common_options import project_config, report_project
 from reactor_cli.flags import with_run_options
 from reactor_cli.run_status import RunStatus, open_browser
 from reactor_cli.share import Tunnel, find_program, qr_code
@@ -79,6 +79,7 @@ def serve_project(
     # A server that a person watches, not one that a service manager starts.
     reloads_here = cluster is None and status_line.is_wanted()
     served = options.serve_options(manifest, project_config(manifest, options.overrides), reloads_here=reloads_here)
+    report_project(manifest, gpus=1 if served.gpus else None)
     settings.json_logs = served.log_format == "json"
     with contextlib.ExitStack() as stack:
         share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from reactor_cli import console
-from reactor_cli.common_options import Directory, PathOption, Verbose, project_directory, typer_parser
+from reactor_cli.common_options import Directory, PathOption, Verbose, project_directory, read_project, typer_parser
 from reactor_runtime.errors import UsageError
 from reactor_runtime.option import one_of
 
@@ -68,7 +68,7 @@ def schema(
 def _document(directory: Path, format: str) -> str:
     from reactor_runtime import manifest
 
-    checked = manifest.load(directory)
+    checked = read_project(directory, None)
 
     from reactor_runtime import schema
 

@@ -67,7 +67,9 @@ def _innermost(tb: TracebackType | None, root: Path) -> tuple[ast.AST, FrameType
 
 def _config_file(project: Path) -> YamlFile | None:
     try:
-        named = read(project / _MANIFEST, UsageError).values["config"]
+        values = read(project / _MANIFEST, UsageError).values
+        # A project for 3.x names it below `runtime`.
+        named = values["config"] if "config" in values else values["runtime"]["config"]
         return read(project / named, UsageError)
     # There is none, or it can't be read; the manifest has its own errors.
     except (UsageError, OSError, KeyError, TypeError):

@@ -114,3 +114,8 @@ def test_without_a_config_file_nothing_is_named(project: Path, manifest: str) ->
 def test_a_config_file_that_became_invalid_names_nothing(project: Path) -> None:
     (project / "config.yml").write_text("width: [")
     assert hint(project, "int(width)", width="wide") == ""
+
+
+def test_the_config_of_a_project_for_3_is_named_too(project: Path) -> None:
+    (project / "reactor.yaml").write_text("runtime: {import: pipeline:MyModel, config: config.yml}\n")
+    assert hint(project, "width + 1", width="wide") == "width is at config.yml:2"

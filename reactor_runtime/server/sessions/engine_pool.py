@@ -10,7 +10,6 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +96,7 @@ class EnginePool:
 
     def reload(self, manifest: Manifest, config: dict[str, Any], *, everything: bool, restart_reason: str) -> None:
         """Apply the project's files in all engines; with a `restart_reason` in new processes."""
-        options = replace(self._options, manifest=manifest, config=config)
+        options = self._options = replace(self._options, manifest=manifest, config=config)
         for engine in self._engines:
             ids, mark = engine.slot.ids, engine.output.log_mark
             load = _load_message(options, engine=ids.get("engine", ""), log_mark=mark)
@@ -128,6 +127,11 @@ class EnginePool:
         gpus = self._options.gpus
         return gpus[(number - 1) % len(gpus)] if gpus else ""
 
+    def _variables(self, gpu: str) -> dict[str, str]:
+        """Return the environment variables of an engine that starts now."""
+        manifest = self._options.manifest
+        return {**manifest.missing_variables(os.environ), **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})}
+
     def _make_engine(self) -> _Engine:
         settings, number = self._admission.settings, len(self._admission.slots) + 1
         ids, gpu = settings.ids(number), self.gpu_of(number)
@@ -137,7 +141,7 @@ class EnginePool:
             settings.clock,
             self._options,
             loading=self._loading,
-            start=partial(EngineProcess, output.fds, {"CUDA_VISIBLE_DEVICES": gpu} if gpu else None),
+            start=lambda: EngineProcess(output.fds, self._variables(gpu)),
             ids=lambda: _log_ids(slot),
         )
         subscribers = Subscribers(Fanout(settings.clock, _call_soon), LatestFrames(self._encoder))

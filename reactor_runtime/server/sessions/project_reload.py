@@ -64,6 +64,8 @@ class ProjectReload:
         reason = FULL if self._reload.full else ""
         if (manifest.module, manifest.class_name) != (before.module, before.class_name):
             reason = f"reactor.yaml names {manifest.model} now"
+        if manifest.environment != before.environment:
+            reason = "reactor.yaml names other variables now"
         self._engines.reload(manifest, config, everything=everything, restart_reason=reason)
 
     def _read(self) -> tuple[Manifest, dict[str, Any]]:

@@ -1,0 +1,63 @@
+"""Projects whose manifest has the form of 3.x, with the commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.command import new_reactor, reactor
+
+PIPELINE = """\
+import os
+from reactor_runtime import InputState, Output, ReactorPipeline, Video
+
+ENVIRONMENT = os.environ["STEPS"], os.environ["REACTOR_WEIGHTS_PATH"]
+assert ENVIRONMENT == ("4", os.environ.get("EXPECTED", os.path.join(os.path.dirname(__file__), "w"))), ENVIRONMENT
+
+
+class MyOutput(Output):
+    main_video: Video
+
+
+class MyModel(ReactorPipeline):
+    state: InputState
+    fps = 24
+
+    def inference(self):
+        yield None
+"""
+MANIFEST = """\
+model: {name: dreamer, version: 1.0.0, resources: {gpu: 99}}
+runtime: {import: pipeline:MyModel, weights_path: w}
+build: {runtime_env: {STEPS: 4}, python_requirements: reqs.txt}
+"""
+
+
+def project(directory: Path, *, pipeline: str = PIPELINE) -> Path:
+    (directory / "reactor.yaml").write_text(MANIFEST)
+    (directory / "pipeline.py").write_text(pipeline)
+    return directory
+
+
+def test_check_prints_what_is_not_used_and_the_gpus_that_are_missing(tmp_path: Path) -> None:
+    outcome = reactor("check", ".", cwd=project(tmp_path))
+    assert (outcome.code, outcome.out.splitlines()[0]) == (0, "dreamer  pipeline:MyModel"), outcome.err
+    notice, warning = outcome.err.splitlines()
+    assert notice == "a project for 3.x; not used here: model.version, model.resources"
+    assert warning.startswith("warning: the model asks for 99 GPUs, and ")
+
+
+def test_variables_that_are_set_are_kept(tmp_path: Path) -> None:
+    set_already = {"REACTOR_WEIGHTS_PATH": "/mine", "EXPECTED": "/mine", "STEPS": "4"}
+    outcome = new_reactor("check", ".", cwd=project(tmp_path), **set_already)
+    assert outcome.code == 0, outcome.err
+
+
+def test_the_hint_of_a_failed_import_names_the_requirements(tmp_path: Path) -> None:
+    outcome = reactor("check", ".", cwd=project(tmp_path, pipeline="import nothing_of_this_name\n"))
+    assert outcome.code == 2
+    assert "install what build.python_requirements names: pip install -r reqs.txt" in outcome.err
+
+
+def test_the_schema_of_a_class_that_needs_its_variables_when_it_is_imported(tmp_path: Path) -> None:
+    outcome = reactor("schema", ".", cwd=project(tmp_path))
+    assert outcome.code == 0, outcome.err
