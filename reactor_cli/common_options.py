@@ -12,7 +12,7 @@ import typer
 
 from reactor_cli import console
 from reactor_cli.environment import visible_gpus
-from reactor_runtime.config import Override
+from reactor_runtime.config import GivenConfig, Override
 from reactor_runtime.errors import UsageError
 from reactor_runtime.option import Option
 from reactor_runtime.run_options import RunOptions, declarations
@@ -112,7 +112,7 @@ def count_of(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def project_config(manifest: Manifest, overrides: Sequence[Override] | None) -> dict[str, Any]:
+def project_config(manifest: Manifest, overrides: Sequence[Override] | None) -> GivenConfig:
     """Return the config for load(); warn about a config file that is not used and about keys that look misspelt."""
     from reactor_runtime import manifest as manifests
 

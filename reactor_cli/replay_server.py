@@ -43,6 +43,8 @@ def serve_replay(
             module=manifest.module,
             class_name=manifest.class_name,
             over_recorded=replay_config.over_recorded,
+            config_file=replay_config.file,
+            merged_config=replay_config.merged,
         )
         served = replace(
             manifest,
@@ -52,7 +54,7 @@ def serve_replay(
             page=None,
             page_settings=_page_settings(recording, manifest, fps),
         )
-        serve_model(options.serve_options(served, dict(replay_config.values)), open_page=options.open_page)
+        serve_model(options.serve_options(served, dict(replay_config.values or {})), open_page=options.open_page)
 
 
 def _check_contract(recording: SessionRecording, manifest: Manifest) -> dict[str, Any]:

@@ -1,10 +1,16 @@
-"""The dictionary that `load(config)` receives: the config file with overrides. Its values are those of JSON."""
+"""The config that `load()` receives: a dictionary of the file with overrides, or the path of a file.
+
+The values of the dictionary are those of JSON.
+"""
 
 from __future__ import annotations
 
 import copy
 import difflib
+import hashlib
 import json
+import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +18,9 @@ from typing import Any
 
 from reactor_runtime.errors import ConfigError
 from reactor_runtime.yamlfile import YamlFile, name_of, parse_value, read
+
+# In the values of a file that only the model reads.
+_FILE, _HASH = "config_path", "sha256"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,70 @@ class Override:
             return cls(_split(str(key), written), _json_value(value, f"set {key}"), written)
         except RecursionError:
             raise ConfigError(f"set {key} is nested too deeply, or contains itself") from None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenConfig:
+    """Hold the config that a project gives to its model, as a mapping and as a file.
+
+    `values` is None for a `file` that was not read, because it may have any content. Values that are not those of
+    `file` are written to `merged` for a `load()` that takes a path.
+    """
+
+    values: dict[str, Any] | None
+    file: Path | None = None
+    merged: Path | None = None
+
+    @classmethod
+    def of(cls, given: GivenConfig | Mapping[str, Any] | Path | None) -> GivenConfig:
+        """Return the config of a caller that has a mapping, a file, or neither."""
+        if isinstance(given, GivenConfig):
+            return given
+        if isinstance(given, Path):
+            return cls(None, given)
+        return cls(copy.deepcopy(dict(given or {})))
+
+
+def merged_path(file: Path) -> Path:
+    """Return a name beside a config file for its values with overrides, which no other process uses."""
+    return file.with_name(f"{file.stem}.set-{os.getpid()}-{secrets.token_hex(3)}{file.suffix}")
+
+
+def write(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a config at once, as JSON if the name ends so, else as YAML that readers of 1.1 and 1.2 read alike.
+
+    Raises ConfigError.
+    """
+    import yaml
+
+    as_json = path.suffix.lower() == ".json"
+    text = (
+        json.dumps(values, indent=2) if as_json else yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True)
+    )
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(3)}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise ConfigError(
+            f"the config with the values of --set can't be written to {path}: {error.strerror}",
+            hint="load() reads a file beside the config file: make its directory writable, or leave out --set",
+        ) from None
+
+
+def values_of_file(path: Path) -> dict[str, Any]:
+    """Return what recordings and reloads know of a file that only the model reads: its name and a hash."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"the config file {path} can't be read: {error.strerror}") from None
+    return {_FILE: path.name, _HASH: hashlib.sha256(content).hexdigest()}
+
+
+def is_of_file(values: Mapping[str, Any]) -> bool:
+    """Return whether these are values of `values_of_file`, which lack the content of the config."""
+    return values.keys() == {_FILE, _HASH}
 
 
 def load(

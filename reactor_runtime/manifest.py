@@ -15,8 +15,8 @@ from keyword import iskeyword
 from pathlib import Path
 from typing import Any
 
-from reactor_runtime import config
-from reactor_runtime.config import Override
+from reactor_runtime import config as config_file
+from reactor_runtime.config import GivenConfig, Override
 from reactor_runtime.errors import ClassError, ConfigError, Location, ManifestError, ReactorError
 from reactor_runtime.manifest3 import WEIGHTS_VARIABLE, is_of_3, read_foreign
 from reactor_runtime.yamlfile import YamlFile, name_of, read
@@ -100,6 +100,25 @@ class Manifest:
         if not self.is_of_3:
             return ""
         return "a project for 3.x" + (f"; not used here: {', '.join(self.unused)}" if self.unused else "")
+
+    def given_config(
+        self,
+        overrides: Sequence[Override] = (),
+        *,
+        merged: Path | None = None,
+        warn: Callable[[str], object] | None = None,
+    ) -> GivenConfig:
+        """Read the config with overrides; a config of 3.x without overrides is left to the model, which may read it.
+
+        The values with overrides are for the file `merged`, by default a new name beside the config file. See
+        `config.load` for `warn`. Raises ConfigError.
+        """
+        if self.is_of_3 and self.config_path is not None and not overrides:
+            return GivenConfig(None, self.config_path)
+        values = config_file.load(self.config_path, overrides, warn=warn)
+        if not overrides or self.config_path is None:
+            return GivenConfig(values, self.config_path)
+        return GivenConfig(values, self.config_path, merged or config_file.merged_path(self.config_path))
 
     def missing_variables(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of the manifest that an environment lacks."""
@@ -222,14 +241,12 @@ def of_class(project: Path, module: str, class_name: str) -> Manifest:
     )
 
 
-def project_config(
-    manifest: Manifest, overrides: Sequence[Override], *, warn: Callable[[str], object]
-) -> dict[str, Any]:
+def project_config(manifest: Manifest, overrides: Sequence[Override], *, warn: Callable[[str], object]) -> GivenConfig:
     """Return the config for load(); `warn` of a config file that is not used and of keys that look misspelt."""
-    values = config.load(manifest.config_path, overrides, warn=warn)
+    given = manifest.given_config(overrides, warn=warn)
     if unread := unread_config(manifest):
         warn(unread)
-    return values
+    return given
 
 
 def unread_config(manifest: Manifest) -> str:

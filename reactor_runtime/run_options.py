@@ -26,7 +26,7 @@ from typing import (
     get_type_hints,
 )
 
-from reactor_runtime.config import Override
+from reactor_runtime.config import GivenConfig, Override
 from reactor_runtime.errors import UsageError
 from reactor_runtime.hosting import host_of, in_space, port_of, space_access, tunnel_access
 from reactor_runtime.option import Option, duration, one_of, whole_number
@@ -246,7 +246,9 @@ class RunOptions:
             values[field] = _value(name, value, kind, option)
         return cls(**values)
 
-    def serve_options(self, manifest: Manifest, config: dict[str, Any], *, reloads_here: bool = False) -> ServeOptions:
+    def serve_options(
+        self, manifest: Manifest, config: GivenConfig | dict[str, Any], *, reloads_here: bool = False
+    ) -> ServeOptions:
         """Return the options of the server. Raises UsageError for a wrong value or combination.
 
         `reloads_here` is the default of `reload` for a server that only this machine can connect to.
@@ -254,9 +256,11 @@ class RunOptions:
         from reactor_runtime.server.options import ReloadOptions, ServeOptions, TurnLimits
 
         gpus = parse_gpus(self.gpus)
+        given = GivenConfig.of(config)
         options = ServeOptions(
             manifest=manifest,
-            config=config,
+            config=given.values,
+            merged_config=given.merged,
             host=host_of(self.host, os.environ),
             port=port_of(self.port, os.environ),
             access=self.access(),

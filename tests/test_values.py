@@ -105,6 +105,7 @@ def to_engine(value: Any, _: Path) -> Any:
     assert isinstance(load, Load)
     [reload] = Framing().feed(encode(ReloadFiles(load.config)))
     assert isinstance(reload, ReloadFiles)
+    assert reload.config is not None
     return reload.config["key"]
 
 

@@ -84,7 +84,7 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
 
     with manifest.pointing_at(checked):
         contract = schema.contract_of(
-            checked.project, checked.module, checked.class_name, checked.page_settings.presets
+            checked.project, checked.module, checked.class_name, checked.page_settings.presets, values
         )
     made, warnings = None, contract.warnings
     if step:

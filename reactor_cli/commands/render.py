@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,6 +29,7 @@ from reactor_runtime.errors import UsageError
 from reactor_runtime.option import duration
 
 if TYPE_CHECKING:
+    from reactor_runtime.config import GivenConfig
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.rendering.render import Rendered
 
@@ -118,7 +119,7 @@ def render(
 
 def _render(
     checked: Manifest,
-    config: dict[str, Any],
+    config: GivenConfig,
     seconds: float,
     out: Path,
     script_path: Path | None,

@@ -158,12 +158,12 @@ def choose_config(
     neither an option nor a terminal.
     """
     from reactor_runtime import config
-    from reactor_runtime.recording.configs import ReplayConfig, parse_config
+    from reactor_runtime.recording.configs import ReplayConfig, comparable, parse_config
     from reactor_runtime.testing.session_replay import config_changes, other_config
 
     over = config.override({}, overrides)
     if config_from is None:
-        current = config.load(checked.config_path)
+        current = comparable(checked.given_config(), recording.header.config)
         changes = config_changes(recording, current, over)
         if changes and _is_trusted(recording, changes):
             config_from = ConfigFrom.RECORDING
@@ -178,7 +178,8 @@ def choose_config(
         for line in config.misspelt_keys(parse_config(recording.header.config), overrides):
             console.warn(line)
         return ReplayConfig(over, over_recorded=True)
-    return ReplayConfig(project_config(checked, overrides))
+    given = project_config(checked, overrides)
+    return ReplayConfig(given.values, file=given.file, merged=given.merged)
 
 
 def _is_trusted(recording: SessionRecording, changes: list[str]) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter
 
 from reactor_runtime import manifest
+from reactor_runtime.config import merged_path
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.version import version
 
@@ -27,6 +28,7 @@ _MARK = "\x01reactor-worker "
 # other fields of `ServeOptions` and `Access` reach the workers.
 LOCAL: Mapping[str, bool | set[str]] = {
     "manifest": True,
+    "merged_config": True,
     "host": True,
     "port": True,
     "max_waiting": True,
@@ -45,8 +47,9 @@ _OPTIONS = TypeAdapter(ServeOptions)
 class WorkerJob:
     """Describe a worker: its id and cluster, the project on its machine, and the front's options but those in `LOCAL`.
 
-    `version` is that of Reactor at the front, `build` a hash of the project and of these options. `url` is the worker's
-    URL for clients, with {host}, {node} and {port}; "" is the worker's address.
+    `is_merged` says that the config is not that of the project's file. `version` is that of Reactor at the front, `build`
+    a hash of the project and of these options. `url` is the worker's URL for clients, with {host}, {node} and {port}; ""
+    is the worker's address.
     """
 
     cluster: str
@@ -54,6 +57,7 @@ class WorkerJob:
     secret: str
     project: str
     options: dict[str, Any]
+    is_merged: bool = False
     version: str = ""
     build: str = ""
     host: str = "127.0.0.1"
@@ -67,7 +71,12 @@ class WorkerJob:
         access = replace(options.access, expose_errors=options.exposes_errors)
         values = _OPTIONS.dump_python(replace(options, access=access), mode="json", exclude=LOCAL)
         # Pydantic writes an infinite number as null; the config is JSON as it is.
-        return cls(version=version(), options={**values, "config": options.config}, **others)
+        return cls(
+            version=version(),
+            options={**values, "config": options.config},
+            is_merged=options.merged_config is not None,
+            **others,
+        )
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -88,10 +97,13 @@ class WorkerJob:
         """Return the options of the worker's server: one session, no queue of its own."""
         # Tickets admit clients, so origin and host are not checked.
         access = {"origins": ("*",), "hosts": ("*",), "per_address": self.options["max_viewers"] + 128}
+        project = manifest.load(Path(self.project))
+        merged = merged_path(project.config_path) if self.is_merged and project.config_path else None
         return _OPTIONS.validate_python(
             {
                 **self.options,
-                "manifest": manifest.load(Path(self.project)),
+                "manifest": project,
+                "merged_config": merged,
                 "host": self.host,
                 "port": port,
                 "max_waiting": 0,

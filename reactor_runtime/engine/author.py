@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from reactor_runtime.authoring.code.source import attached_location, location_of
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.styles.block import starting_config
+from reactor_runtime.authoring.model_config import ModelConfig
 from reactor_runtime.authoring.styles.model import Model, check_steps
-from reactor_runtime.config import laid_over
+from reactor_runtime.config import GivenConfig, write
 from reactor_runtime.engine.config_hint import config_hint
-from reactor_runtime.errors import LoadError, ModelFailed, author_error
+from reactor_runtime.errors import ConfigError, LoadError, ModelFailed, author_error
+from reactor_runtime.ipc.messages import Load, ReloadFiles
+
+logger = logging.getLogger(__name__)
 
 E = TypeVar("E", LoadError, ModelFailed)
+
+
+def given_config(message: Load | ReloadFiles) -> GivenConfig:
+    """Return the config in a message of the server."""
+    file, merged = (None if not name else Path(name) for name in (message.config_file, message.merged_config))
+    return GivenConfig(message.config, file, merged)
 
 
 def make_model(contract: Contract, config: dict[str, Any], project: Path) -> Model:
@@ -25,18 +39,49 @@ def make_model(contract: Contract, config: dict[str, Any], project: Path) -> Mod
         raise _error(LoadError, f"making {contract.model.__name__} failed", error, project) from error
 
 
-def config_of(model: type[Model], given: dict[str, Any], project: Path) -> dict[str, Any]:
-    """Merge the given config into the one that `@model` names; raise ConfigError when that can't be read."""
-    return laid_over(starting_config(model, project), given)
-
-
-def call_load(model: Model, config: dict[str, Any], project: Path) -> None:
-    """Call `load(config)`; an exception becomes a LoadError that points at the author's line."""
+def call_load(
+    model: Model,
+    config: ModelConfig | dict[str, Any],
+    project: Path,
+    run: Callable[[Coroutine[Any, Any, Any]], Any] | None = None,
+) -> None:
+    """Call `load()`; an exception becomes a LoadError that points at the author's line. See `run_load` for `run`."""
     try:
-        model.load(config)
+        run_load(model, config if isinstance(config, ModelConfig) else ModelConfig(config, config), run)
+    except ConfigError:
+        raise
     # No loop runs yet, so there is no cancellation to propagate.
     except BaseException as error:
         raise _error(LoadError, "load() failed", error, project) from error
+
+
+def run_load(model: Model, config: ModelConfig, run: Callable[[Coroutine[Any, Any, Any]], Any] | None = None) -> None:
+    """Call `load()`, sync or async; raise what it raises.
+
+    An async one runs with `run`, by default on a loop of its own, on another thread if this one runs a loop.
+    """
+    if config.is_merged and isinstance(config.argument, Path):
+        write(config.argument, config.values)
+        logger.info("load() gets the config with the values that were set file=%s", config.argument)
+    load: Callable[[Any], Any] = model.load
+    loading = load(config.argument)
+    if not inspect.iscoroutine(loading):
+        return
+    if run is not None:
+        run(loading)
+    elif not _is_in_loop():
+        asyncio.run(loading)
+    else:
+        with ThreadPoolExecutor(1, thread_name_prefix="reactor-load") as pool:
+            pool.submit(asyncio.run, loading).result()
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def warm_up_steps(model: Model) -> int:

@@ -11,16 +11,17 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.contract import Contract, rate_of
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
+from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap, OnStep
@@ -201,15 +202,15 @@ class Host:
 
         self._loop.call_soon_threadsafe(end)
 
-    def load_again(self, contract: Contract, config: dict[str, Any]) -> Model:
+    def load_again(self, contract: Contract, given: GivenConfig) -> Model:
         """Make and load another instance; the one that is served continues if that fails."""
         assert self._reload is not None, "only the reloader calls this"
         self.loads_again = True
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._reload.while_loading(contract))
             stack.callback(setattr, self, "loads_again", False)
-            config = author.config_of(contract.model, config, self._project)
-            model = author.make_model(contract, config, self._project)
+            config = model_config(contract.model, given, self._project)
+            model = author.make_model(contract, config.values, self._project)
             try:
                 self._give_runtime(model, contract)
                 author.call_load(model, config, self._project)
@@ -420,7 +421,7 @@ class Host:
                     self._accept(message, self._moderation.accept)
             case ipc.ReloadFiles():
                 assert self.reloader is not None, "the server sends this only with Load.reload"
-                self.reloader.reload(message.config, message.presets, everything=message.everything)
+                self.reloader.reload(author.given_config(message), message.presets, everything=message.everything)
             case ipc.Credit():
                 self._emitter.credit(message)
             case ipc.StartSession():

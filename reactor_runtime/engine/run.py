@@ -13,13 +13,14 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from reactor_runtime import errors, logs, prints, streams
 from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.presets import check_presets
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import SystemClock
@@ -60,8 +61,11 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
     reader = _start_reader(channel, incoming)
     clock = SystemClock()
     began = time.monotonic()
+    sink = IpcSink(channel, RingWriter(memory_fd))
+    runner = asyncio.Runner()
     try:
-        host, recorder = _load(load, channel, IpcSink(channel, RingWriter(memory_fd)), clock, log_ids)
+        # What an async load() starts continues on the loop of the sessions.
+        host, recorder = _load(load, channel, sink, clock, log_ids, runner.run)
     except errors.ReactorError as error:
         return _report(channel, error)
 
@@ -81,7 +85,8 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
         clock.close()
         return 0
 
-    return asyncio.run(serve())
+    with runner:
+        return runner.run(serve())
 
 
 def _packet_writer(load: ipc.Load) -> Callable[[str, str], None] | None:
@@ -129,7 +134,12 @@ def _start_reader(channel: Channel, incoming: Iterator[ipc.Message]) -> IpcReade
 
 
 def _load(
-    load: ipc.Load, channel: Channel, sink: IpcSink, clock: SystemClock, log_ids: dict[str, str]
+    load: ipc.Load,
+    channel: Channel,
+    sink: IpcSink,
+    clock: SystemClock,
+    log_ids: dict[str, str],
+    run: Callable[[Coroutine[Any, Any, Any]], Any],
 ) -> tuple[Host, Recorder | None]:
     """Import, check, make and load the model; raise a ReactorError that points at the author's line."""
     project = Path(load.project)
@@ -144,20 +154,21 @@ def _load(
     with watch_output(progress.add_line, outputs):
         contract = _import_model(load, progress)
         channel.send(describe(contract))
-    config = author.config_of(contract.model, load.config, project)
+    given = author.given_config(load)
+    config = model_config(contract.model, given, project)
     settings = ReloadSettings(
         modules=modules,
         place=(load.module, load.class_name),
-        config=load.config,
+        config=given,
         keeps_sessions=True,
         while_loading=lambda contract: _progress_reported(contract.model, progress, outputs),
     )
     trace = TraceRecorder(clock, channel.send) if load.trace else None
     with _progress_reported(contract.model, progress, outputs):
-        model = author.make_model(contract, config, project)
-        recorder = _recorder(load, channel)
+        model = author.make_model(contract, config.values, project)
+        recorder = _recorder(load, channel, config.values)
         host = Host(
-            ServedModel(Version(model, contract, config)),
+            ServedModel(Version(model, contract, config.values)),
             clock=clock,
             sink=sink,
             project=project,
@@ -168,7 +179,7 @@ def _load(
             leaks=LeakGuard(lambda: read_usage(() if recorder is None else recorder.descriptors)),
             reload=settings if load.reload else None,
         )
-        author.call_load(model, config, project)
+        author.call_load(model, config, project, run)
         host.adopt_rate()
         contract.style.check_loaded(model)
     return host, recorder
@@ -202,8 +213,8 @@ def _progress_reported(model: type[Model], progress: Progress, outputs: list[str
     model._reactor_on_progress = None
 
 
-def _recorder(load: ipc.Load, channel: Channel) -> Recorder | None:
+def _recorder(load: ipc.Load, channel: Channel, config: dict[str, Any]) -> Recorder | None:
     if not load.record:
         return None
     options = RecordOptions(Path(load.record), with_video=load.record_video, only_kept=load.record_only_kept)
-    return Recorder(options, load.config, Path(load.project), on_kept=channel.send)
+    return Recorder(options, config, Path(load.project), on_kept=channel.send)

@@ -16,13 +16,14 @@ class Load:
     `engine` is the number of the engine in log lines, "" if there is only one. `log_mark` is the mark of the packets in
     which it writes its log lines (`ipc.log_packets`), "" for plain lines. `record` is the directory for recordings of
     sessions, "" for none; with `record_only_kept` it gets only those that a KeepRecording asks for. `presets` are those
-    of the manifest, which have to fit the model.
+    of the manifest, which have to fit the model. `config` is None if only the model reads `config_file`;
+    `merged_config` is where an engine writes it, for a `load()` that takes a path, if it is not that of `config_file`.
     """
 
     project: str
     module: str
     class_name: str
-    config: dict[str, Any]
+    config: dict[str, Any] | None
     log_level: str
     log_format: str
     trace: bool = False
@@ -33,6 +34,8 @@ class Load:
     record_video: bool = False
     record_only_kept: bool = False
     presets: dict[str, Any] = field(default_factory=dict)
+    config_file: str = ""
+    merged_config: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +122,15 @@ class HeartbeatRequest:
 class ReloadFiles:
     """server → engine, with `Load.reload`: apply the project's files as they are now; answered by Reloaded.
 
-    `config` and `presets` are those of Load, read again. With `everything` all modules are executed again, changed or
+    The config and `presets` are those of Load, read again. With `everything` all modules are executed again, changed or
     not.
     """
 
-    config: dict[str, Any]
+    config: dict[str, Any] | None
     presets: dict[str, Any] = field(default_factory=dict)
     everything: bool = False
+    config_file: str = ""
+    merged_config: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,12 @@ import copy
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from reactor_runtime.config import laid_over
+from reactor_runtime.config import GivenConfig, is_of_file, laid_over, values_of_file
+from reactor_runtime.config import load as load_values
+from reactor_runtime.errors import UsageError
 from reactor_runtime.yamlfile import parse_value
 
 # PyYAML takes a few hundred bytes for each byte.
@@ -21,15 +24,41 @@ _MISSING = object()
 
 @dataclass(frozen=True, slots=True)
 class ReplayConfig:
-    """Hold the config with which a replay loads the model; with `over_recorded` it overrides the recorded config."""
+    """Hold the config with which a replay loads the model; with `over_recorded` it overrides the recorded config.
 
-    values: Mapping[str, Any]
+    See `GivenConfig` for `file` and `merged`, and for values that are None.
+    """
+
+    values: Mapping[str, Any] | None
     over_recorded: bool = False
+    file: Path | None = None
+    merged: Path | None = None
 
-    def of(self, recorded: str) -> dict[str, Any]:
-        """Return the config for a load that had this config in the recording."""
-        values = dict(self.values)
-        return laid_over(parse_config(recorded), values) if self.over_recorded else copy.deepcopy(values)
+    def of(self, recorded: str) -> GivenConfig:
+        """Return the config for a load that had this config in the recording.
+
+        Raises UsageError if the recording does not have the content of a config file that only the model read.
+        """
+        values = None if self.values is None else copy.deepcopy(dict(self.values))
+        if not self.over_recorded:
+            return GivenConfig(values, self.file, self.merged)
+        recorded_values = parse_config(recorded)
+        if is_of_file(recorded_values):
+            raise UsageError(
+                "the recording has a hash of its config file, not the content: load() read the file itself",
+                hint="--config-from project loads the model with the config file of the project",
+            )
+        return GivenConfig(laid_over(recorded_values, values or {}))
+
+
+def comparable(given: GivenConfig, recorded: str) -> dict[str, Any]:
+    """Return the values of a project's config in the form of those in a recording, to be compared."""
+    if given.values is not None:
+        return given.values
+    assert given.file is not None, "a config without values is that of a file"
+    if is_of_file(parse_config(recorded)):
+        return values_of_file(given.file)
+    return load_values(given.file)
 
 
 def parse_config(text: str) -> dict[str, Any]:

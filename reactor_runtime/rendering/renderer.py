@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clips.reading import read_frames
+from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.dispatch import CheckedEvent
 from reactor_runtime.engine.first_step import SLOW_HINTS
@@ -55,7 +56,9 @@ class Renderer(Studio[Model]):
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
     _works_ahead: ClassVar[bool] = False
 
-    def __init__(self, contract: Contract, config: dict[str, Any], project: Path, *, fps: float | None = None) -> None:
+    def __init__(
+        self, contract: Contract, config: GivenConfig | Mapping[str, Any], project: Path, *, fps: float | None = None
+    ) -> None:
         # Without a server no rate can follow the compute time.
         paced = replace(contract, fps=fps or contract.fps or DEFAULT_FPS)
         super().__init__(contract.model, config, project=project, contract=paced)
@@ -72,7 +75,9 @@ class Renderer(Studio[Model]):
         contract.style.check_loaded(self.model)
 
     @classmethod
-    def load(cls, contract: Contract, config: dict[str, Any], project: Path, *, fps: float | None = None) -> Self:
+    def load(
+        cls, contract: Contract, config: GivenConfig | Mapping[str, Any], project: Path, *, fps: float | None = None
+    ) -> Self:
         """Load the model; raise LoadError at the author's line if it fails."""
         try:
             return cls(contract, config, project, fps=fps)

@@ -24,7 +24,8 @@ SOURCE = '''"""The model of `reactor replay --serve`."""
 from reactor_runtime.replaying.player import Player, PlayerState, ReplayedSession, output_of
 
 SESSION = ReplayedSession.open(
-    {file!r}, project={project!r}, module={module!r}, class_name={class_name!r}, over_recorded={over_recorded!r}
+    {file!r}, project={project!r}, module={module!r}, class_name={class_name!r}, over_recorded={over_recorded!r},
+    config_file={config_file!r}, merged_config={merged_config!r},
 )
 Shown = output_of(SESSION)
 
@@ -38,7 +39,17 @@ class {name}(Player):
 PROGRESS_S = 0.5
 
 
-def write_module(folder: Path, *, file: Path, project: Path, module: str, class_name: str, over_recorded: bool) -> None:
+def write_module(
+    folder: Path,
+    *,
+    file: Path,
+    project: Path,
+    module: str,
+    class_name: str,
+    over_recorded: bool,
+    config_file: Path | None = None,
+    merged_config: Path | None = None,
+) -> None:
     """Write the module with the class that replays a recording: an engine imports classes of authors only."""
     source = SOURCE.format(
         file=str(file.resolve()),
@@ -46,6 +57,8 @@ def write_module(folder: Path, *, file: Path, project: Path, module: str, class_
         module=module,
         class_name=class_name,
         over_recorded=over_recorded,
+        config_file="" if config_file is None else str(config_file),
+        merged_config="" if merged_config is None else str(merged_config),
         name=CLASS,
     )
     (folder / f"{MODULE}.py").write_text(source, encoding="utf-8")

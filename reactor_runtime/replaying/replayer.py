@@ -31,23 +31,41 @@ STOP_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ReplayedSession:
-    """Hold a recording and the contract of the model that replays it; see `ReplayConfig` for `over_recorded`."""
+    """Hold a recording and the contract of the model that replays it; see `ReplayConfig` for what is of the config."""
 
     recording: SessionRecording
     frames: RecordedFrames
     contract: Contract
     project: Path
     over_recorded: bool = False
+    config_file: str = ""
+    merged_config: str = ""
 
     @classmethod
-    def open(cls, file: str, *, project: str, module: str, class_name: str, over_recorded: bool) -> ReplayedSession:
+    def open(
+        cls,
+        file: str,
+        *,
+        project: str,
+        module: str,
+        class_name: str,
+        over_recorded: bool,
+        config_file: str = "",
+        merged_config: str = "",
+    ) -> ReplayedSession:
         """Read a recording, and import the class of a project."""
         recording = read_recording(Path(file))
         model = import_class(Path(project), module, class_name)
         assert issubclass(model, Model), "other classes are refused"
         contract = Contract.of(model)
         frames = RecordedFrames.of(recording, contract.fps)
-        return cls(recording, frames, contract, Path(project), over_recorded)
+        return cls(recording, frames, contract, Path(project), over_recorded, config_file, merged_config)
+
+    def replay_config(self, values: dict[str, Any]) -> ReplayConfig:
+        """Return the config of the replay; without values, a file of the project is left to the model."""
+        file, merged = (Path(name) if name else None for name in (self.config_file, self.merged_config))
+        unread = None if file is not None and not values else values
+        return ReplayConfig(unread, self.over_recorded, file, merged)
 
 
 class Replayer:
@@ -97,7 +115,7 @@ class Replayer:
             result = replay_recording(
                 session.recording,
                 session.contract.model,
-                ReplayConfig(config, session.over_recorded),
+                session.replay_config(config),
                 project=session.project,
                 on_loaded=self._loaded.set,
                 on_output=self._add_output,

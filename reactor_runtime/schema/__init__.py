@@ -9,22 +9,25 @@ from typing import Any
 from reactor_runtime import manifest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.presets import NO_PRESETS, Presets, check_presets
-from reactor_runtime.authoring.styles.block import starting_config
+from reactor_runtime.config import GivenConfig
 from reactor_runtime.schema import typed_python, typed_typescript
 from reactor_runtime.version import version as own_version
 from reactor_runtime.wire import openapi
 
 
-def contract_of(project: Path, module_name: str, class_name: str, presets: Presets = NO_PRESETS) -> Contract:
+def contract_of(
+    project: Path, module_name: str, class_name: str, presets: Presets = NO_PRESETS, config: GivenConfig | None = None
+) -> Contract:
     """Import the class and check it, as the engine does before `load()`.
 
-    Raises ClassError for the class, ManifestError for the presets and ConfigError for the config that `@model` names.
+    Raises ClassError for the class, ManifestError for the presets and ConfigError for a config that can't be read.
     """
     contract = Contract.of(import_class(project, module_name, class_name))
     contract.style.check_finished(contract.model)
     check_presets(contract, presets, project)
-    starting_config(contract.model, project)
+    model_config(contract.model, config or GivenConfig({}), project)
     return contract
 
 

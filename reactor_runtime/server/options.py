@@ -74,10 +74,15 @@ class ReloadOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """The project to serve, and all options of `reactor run` that the server needs."""
+    """The project to serve, and all options of `reactor run` that the server needs.
+
+    `config` is None if only the model reads the config file. `merged_config` is where engines write a config that is
+    not that of the file; it is removed at the end.
+    """
 
     manifest: Manifest
-    config: dict[str, Any]
+    config: dict[str, Any] | None
+    merged_config: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8080
     access: Access = field(default_factory=Access)

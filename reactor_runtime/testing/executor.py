@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -43,7 +44,7 @@ class PipelineExecutor(Studio[M]):
     `connect()` starts the next one. `frames` holds the frames since the last `next()` began.
     """
 
-    def __init__(self, model: type[M], config: dict[str, Any] | None = None) -> None:
+    def __init__(self, model: type[M], config: Mapping[str, Any] | Path | None = None) -> None:
         style = style_of(model)
         if style is None or not style.has_steps:
             raise TypeError(

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import CAPACITY
+from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.liveness import is_in_debugger
 from reactor_runtime.errors import ModelFailed, ReactorError, author_trail
@@ -34,7 +35,7 @@ PIECE_S = 0.020
 
 def rehearse(
     contract: Contract,
-    config: dict[str, Any],
+    config: GivenConfig | Mapping[str, Any],
     project: Path,
     *,
     on_step_limit: Callable[[ReactorError], object],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.ipc.messages import ClientEvent, Hold
@@ -29,7 +29,7 @@ class ReplayedEvents:
         recording: SessionRecording,
         position: ReplayPosition,
         comparison: Comparison,
-        configured: Callable[[str], dict[str, Any]],
+        configured: Callable[[str], GivenConfig],
     ) -> None:
         # The code that makes frames has to end, and to start again.
         self._reloading = False

@@ -20,13 +20,14 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.values.upload import UploadedFile
+from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.session import runs_in_handler
 from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.errors import ReactorError, UsageError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
-from reactor_runtime.recording.configs import ReplayConfig, config_differences, parse_config
+from reactor_runtime.recording.configs import ReplayConfig, comparable, config_differences, parse_config
 from reactor_runtime.recording.contracts import contract_differences, kinds_of
 from reactor_runtime.recording.entries import to_pieces
 from reactor_runtime.recording.file import SessionRecording, StoredRead, read_recording
@@ -61,12 +62,16 @@ def replay(
     over = dict(config or {})
     if config_from == "recording":
         return replay_recording(recording, model, ReplayConfig(over, over_recorded=True))
-    current = {} if project is None else config_file.load(project.config_path)
+    own = GivenConfig({}) if project is None else project.given_config()
+    current = comparable(own, recording.header.config)
     if config_from is None and (lines := config_changes(recording, current, over)):
         raise other_config(
             recording, lines, hint='replay(file, config_from="recording") uses it, if you trust the file'
         )
-    return replay_recording(recording, model, ReplayConfig(config_file.laid_over(current, over)))
+    if not over:
+        return replay_recording(recording, model, ReplayConfig(own.values, file=own.file))
+    values = current if own.values is None else own.values
+    return replay_recording(recording, model, ReplayConfig(config_file.laid_over(values, over)))
 
 
 def replay_recording(
@@ -223,7 +228,7 @@ class _ReplayLog:
         recording: SessionRecording,
         comparison: Comparison,
         on_step: OnStep,
-        configured: Callable[[str], dict[str, Any]],
+        configured: Callable[[str], GivenConfig],
     ) -> None:
         self.seed = recording.header.seed
         # Its step is None before the session begins, as in the warm-up.

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import dataclasses
 import itertools
 import json
+import shutil
+import tempfile
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import CommandError
-from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.model_config import model_config
+from reactor_runtime.authoring.styles.model import Model, takes_path
 from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.upload import UploadedFile
-from reactor_runtime.engine.author import config_of
+from reactor_runtime.config import GivenConfig
+from reactor_runtime.engine.author import run_load
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.inputs.inputs import MakeBuffer, make_input_buffer
@@ -67,7 +70,7 @@ class Studio(Generic[M]):
     def __init__(
         self,
         model: type[M],
-        config: dict[str, Any] | None = None,
+        config: GivenConfig | Mapping[str, Any] | Path | None = None,
         *,
         project: Path | None = None,
         logs: SessionLogs | None = None,
@@ -84,13 +87,14 @@ class Studio(Generic[M]):
             send_credit=lambda credit: host.receive_message(credit),
             on_started=_weakly(self._on_started),
         )
-        given = copy.deepcopy(config or {})
-        config = config_of(model, given, project)
+        self._written = _WrittenConfig(GivenConfig.of(config), takes_path=takes_path(model))
+        given = self._written.given
+        loaded = model_config(model, given, project)
         self._modules = ProjectModules(project)
         self._modules.add_imported(model.__module__)
-        made = self._contract.style.make(model, config)
+        made = self._contract.style.make(model, loaded.values)
         self._host = host = Host(
-            ServedModel(Version(made, self._contract, config)),
+            ServedModel(Version(made, self._contract, loaded.values)),
             clock=self.clock,
             sink=self._recorder,
             project=project,
@@ -109,7 +113,7 @@ class Studio(Generic[M]):
             moderates=self._moderates,
         )
         self._host.hold_steps(True)
-        self.model.load(config)
+        run_load(self.model, loaded)
         host.adopt_rate()
         self._session = ""
         self._numbers = itertools.count(1)
@@ -138,6 +142,7 @@ class Studio(Generic[M]):
         """End the session, the model and everything that was started; may be called twice."""
         if self._close.alive:
             self._close()
+        self._written.remove()
 
     def warm_up(self) -> None:
         """Make the `warmup` steps of the model, as `reactor run` does after `load()`; their output is discarded.
@@ -298,6 +303,24 @@ class Studio(Generic[M]):
     def _need_session(self) -> None:
         if self._recorder.ended:
             raise RuntimeError("no client is connected; call connect() first")
+
+
+class _WrittenConfig:
+    """Name the file of a config whose values a `load()` that takes a path receives, and remove it in the end.
+
+    Values that belong to no file are written to a directory of their own.
+    """
+
+    def __init__(self, given: GivenConfig, *, takes_path: bool) -> None:
+        self.given = given
+        self.remove: Callable[[], object] = lambda: None
+        if takes_path and given.values and given.file is None and given.merged is None:
+            directory = Path(tempfile.mkdtemp(prefix="reactor-config-"))
+            self.given = dataclasses.replace(given, merged=directory / "config.yml")
+            # Also if the caller gets no studio to close.
+            self.remove = weakref.finalize(self, shutil.rmtree, directory, ignore_errors=True)
+        elif given.merged is not None:
+            self.remove = weakref.finalize(self, given.merged.unlink, missing_ok=True)
 
 
 def _weakly(method: Callable[..., None]) -> Callable[..., None]:

@@ -98,7 +98,6 @@ FAULTS = [
     Broken("event name", source('name="reset"', 'name="reactor.reset"')),
     Broken("two messages of one name", source("class MyState", f"{TWIN}class MyState")),
     Broken("two hooks", source("    def inference", f"{HOOKS}    def inference")),
-    Broken("load is async", source("    def inference", "    async def load(self, config): ...\n\n    def inference")),
     Broken("preset", {"reactor.yaml": MANIFEST + "presets:\n  Dark: {brightness: -1}\n"}),
     Broken("rate", source("fps = 24", "fps = 0")),
 ]

@@ -47,8 +47,9 @@ def test_check_prints_what_is_not_used_and_the_gpus_that_are_missing(tmp_path: P
 
 
 def test_variables_that_are_set_are_kept(tmp_path: Path) -> None:
-    set_already = {"REACTOR_WEIGHTS_PATH": "/mine", "EXPECTED": "/mine", "STEPS": "4"}
-    outcome = new_reactor("check", ".", cwd=project(tmp_path), **set_already)
+    outcome = new_reactor(
+        "check", ".", cwd=project(tmp_path), REACTOR_WEIGHTS_PATH="/mine", EXPECTED="/mine", STEPS="4"
+    )
     assert outcome.code == 0, outcome.err
 
 
@@ -61,3 +62,22 @@ def test_the_hint_of_a_failed_import_names_the_requirements(tmp_path: Path) -> N
 def test_the_schema_of_a_class_that_needs_its_variables_when_it_is_imported(tmp_path: Path) -> None:
     outcome = reactor("schema", ".", cwd=project(tmp_path))
     assert outcome.code == 0, outcome.err
+
+
+OF_PATH = PIPELINE.replace("    def inference", "    def load(self, config_path): ...\n\n    def inference")
+
+
+def test_a_value_for_a_model_that_reads_a_file_needs_a_config_file(tmp_path: Path) -> None:
+    outcome = reactor("check", ".", "--set", "steps=4", cwd=project(tmp_path, pipeline=OF_PATH))
+    assert outcome.code == 2
+    assert "steps can't be set: MyModel.load() takes the path of a config file, and the project has none" in outcome.err
+    assert "add a config file, and name it in reactor.yaml" in outcome.err
+
+
+def test_a_value_for_a_file_that_is_no_mapping_is_an_error(tmp_path: Path) -> None:
+    (project(tmp_path, pipeline=OF_PATH) / "conf.bin").write_bytes(b"\xff\xfe")
+    manifest = MANIFEST.replace("weights_path: w", "weights_path: w, config: conf.bin")
+    (tmp_path / "reactor.yaml").write_text(manifest)
+    assert reactor("check", ".", cwd=tmp_path).code == 0
+    outcome = reactor("check", ".", "--set", "steps=4", cwd=tmp_path)
+    assert (outcome.code, "conf.bin isn't UTF-8 text" in outcome.err) == (2, True), outcome.err

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
+from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
+from reactor_runtime.config import GivenConfig
+from reactor_runtime.engine.author import run_load
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.registry import make_driver
@@ -82,7 +86,7 @@ class Rig:
             on_counts=self.sink.send,
             warn=self.warnings.append,
         )
-        self.model.load(config or {})
+        run_load(self.model, model_config(model, GivenConfig(config or {}), Path()))
         parts = DriverParts(served, self.emitter, self.inputs, self.clock, self.sink, state, UntrackedThreads())
         self.driver = make_driver(parts)
         self.session: ModelSession

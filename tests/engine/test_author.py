@@ -9,6 +9,7 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.model_config import config_of
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine import author
 from reactor_runtime.errors import ConfigError, LoadError
@@ -110,11 +111,11 @@ def test_a_block_model_gets_its_own_config_with_the_project_s_laid_over_it(proje
     write(project, BLOCKS)
     write(project, "width: 3\nheight: 4\n", "blocks.yml")
     found = import_class(project, "pipeline", "MyModel")
-    made: Any = author.make_model(Contract.of(found), author.config_of(found, {"width": 9}, project), project)
+    made: Any = author.make_model(Contract.of(found), config_of(found, {"width": 9}, project), project)
     assert made.config == {"width": 9, "height": 4}
 
 
 def test_a_config_of_a_block_model_that_is_missing_is_a_config_error(project: Path) -> None:
     write(project, BLOCKS)
     with pytest.raises(ConfigError, match=r"blocks\.yml doesn't exist"):
-        author.config_of(import_class(project, "pipeline", "MyModel"), {}, project)
+        config_of(import_class(project, "pipeline", "MyModel"), {}, project)

@@ -18,9 +18,10 @@ import pytest
 from reactor_runtime import InputState, Output, ReactorPipeline, Video, config, connected, manifest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.model_config import config_of
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import SystemClock
-from reactor_runtime.engine.author import call_load, config_of, make_model
+from reactor_runtime.engine.author import call_load, make_model
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.leaks import (
     STEP_BYTES,

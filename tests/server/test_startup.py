@@ -48,7 +48,6 @@ def good(load: str = "pass") -> str:
         (good() + "\ndef f(:\n", 2, ["SyntaxError", "def f(:"]),
         (good().replace("    state: MyState\n", ""), 2, ["MyModel needs a state"]),
         ("MyModel = 3\n", 2, ["pipeline:MyModel is int, not a model", "reactor.yaml:1:8"]),
-        (good().replace("def load(self, config)", "async def load(self, config)"), 2, ["MyModel.load is async"]),
         (good().replace("def load(self, config)", "def load(self)"), 2, ["def load(self, config)"]),
         (
             good().replace("def inference", "def frames"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -51,8 +53,12 @@ class Model:
         _store_selected_outputs(cls, scope)
         join_all(cls.__name__, outputs_of(cls), compile_inputs(cls, scope).values())
 
-    def load(self, config: dict[str, Any]) -> None:
-        """Prepare the model: read weights, allocate memory. Runs once, before any client; override it."""
+    def load(self, config: Any) -> Any:
+        """Prepare the model: read weights, allocate memory. Runs once, before any client; override it, sync or async.
+
+        `config` is a dict, or the path of the config file, None without one, if the parameter is called `config_path`
+        or annotated `Path`.
+        """
 
     def progress(self, fraction: float | None, message: str = "") -> None:
         """Report from `load()` or `__init__` how far it is: a number from 0 to 1, or None if that is unknown.
@@ -72,6 +78,15 @@ class Model:
         """
         if self._reactor_on_end is not None:
             self._reactor_on_end(reason)
+
+
+def takes_path(model: type[Model]) -> bool:
+    """Return whether `load()` takes the path of the config file: its first parameter is called or annotated so."""
+    first = next(iter(list(inspect.signature(model.load).parameters.values())[1:]), None)
+    if first is None:
+        return False
+    written = first.annotation if isinstance(first.annotation, str) else inspect.formatannotation(first.annotation)
+    return first.name == "config_path" or re.search(r"\bPath\b", written) is not None
 
 
 def outputs_of(model: type) -> tuple[type[Output], ...]:

@@ -199,10 +199,7 @@ def _check_init_and_load(model: type[Model]) -> None:
         hint = "the class is called without arguments: read values from the config in load()"
         where = location_of(model.__init__) or location_of(model)
         raise ClassError(f"{name}.__init__: {error}", hint=hint, where=where) from error
-    if inspect.iscoroutinefunction(model.load):
-        message, hint = f"{name}.load is async; load() is called before the event loop starts", "leave out `async`; "
-        raise ClassError(message, hint=hint + "asyncio.run(…) works inside it", where=location_of(model.load))
-    if inspect.isgeneratorfunction(model.load):
+    if inspect.isgeneratorfunction(model.load) or inspect.isasyncgenfunction(model.load):
         hint = "frames are made in inference() or run(); load() returns when the model is ready"
         raise ClassError(f"{name}.load yields, so nothing in it would run", hint=hint, where=location_of(model.load))
     try:

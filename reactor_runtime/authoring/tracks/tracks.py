@@ -71,7 +71,7 @@ class Audio(_AudioTrack, Protocol):  # type: ignore[misc]
     """
 
     if TYPE_CHECKING:
-        buffer_seconds: float | None
+        buffer_seconds: float | None = None
     else:
         sample_rate = 48_000
         buffer_seconds = None

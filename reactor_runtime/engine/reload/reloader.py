@@ -16,11 +16,12 @@ from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.importing import import_class
+from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.presets import NO_PRESETS, Presets, check_presets
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
-from reactor_runtime.config import is_same
-from reactor_runtime.engine.author import config_of, session_failure
+from reactor_runtime.config import GivenConfig, is_same
+from reactor_runtime.engine.author import session_failure
 from reactor_runtime.engine.leaks import kept_model_warning
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
@@ -51,13 +52,13 @@ Config = dict[str, Any]
 class ReloadSettings:
     """Configure hot reload: the modules of the project, and the `place` of the model, its module and its name there.
 
-    `config` is merged into that of `@model`. With `keeps_sessions` an exception of the author's code does not
+    `config` is what the project gives to the model. With `keeps_sessions` an exception of the author's code does not
     end the session, which waits for other code. `while_loading` is entered around each further load.
     """
 
     modules: ProjectModules
     place: tuple[str, str]
-    config: Config
+    config: GivenConfig
     keeps_sessions: bool = False
     while_loading: Callable[[Contract], AbstractContextManager[object]] = lambda _: nullcontext()
 
@@ -122,7 +123,7 @@ class ReloadingHost(Protocol):
     def serve_version(self, version: Version, state: InputState | None) -> InputState | None:
         """Serve another version, with the state of the session if that is known; return the state before."""
 
-    def load_again(self, contract: Contract, config: Config) -> Model:
+    def load_again(self, contract: Contract, given: GivenConfig) -> Model:
         """Make and load an instance; raise a ReactorError, with the served one unchanged, if that fails."""
         ...
 
@@ -176,14 +177,16 @@ class Reloader:
     def on_trial(self) -> bool:
         return self._trial is not None
 
-    def reload(self, config: Config | None = None, presets: Presets = NO_PRESETS, *, everything: bool = False) -> None:
+    def reload(
+        self, config: GivenConfig | Config | None = None, presets: Presets = NO_PRESETS, *, everything: bool = False
+    ) -> None:
         """Import the modules that have changed on disk, and those that import them; apply them at the end of the step.
 
         Reports the outcome, and changes nothing if the import fails or the code does not fit the presets. With
         `everything` all modules are executed again.
         """
         restarts = self._drop_candidate()
-        self._given = self._given if config is None else config
+        self._given = self._given if config is None else GivenConfig.of(config)
         names = frozenset(self._modules.sources) if everything else self._modules.changed()
         try:
             candidate: _Candidate | None
@@ -191,8 +194,8 @@ class Reloader:
                 candidate = self._import(names, presets)
             else:
                 check_presets(self._served.contract, presets, self._project)
-                merged = config_of(self._served.contract.model, self._given, self._project)
-                candidate = _Candidate.configured(self._served.version, merged, broken=self.broken)
+                values = self._values_for(self._served.contract.model)
+                candidate = _Candidate.configured(self._served.version, values, broken=self.broken)
         except errors.ReactorError as error:
             self._report_failure(error)
         else:
@@ -215,7 +218,7 @@ class Reloader:
             raise
         self._offer(_Candidate(contract, self._served.version.config))
 
-    def repeat(self, config: Config | None) -> None:
+    def repeat(self, config: GivenConfig | None) -> None:
         """Apply the code that runs again, as a replay does where the recorded session had a reload.
 
         With a `config` the model is loaded again. The code stays if its first step fails.
@@ -224,8 +227,10 @@ class Reloader:
             self._offer(_Candidate.running(self._served.version))
             return
         self._given, contract = config, self._served.contract
-        merged = config_of(contract.model, config, self._project)
-        self._offer(_Candidate(contract, merged, RECORDED, on_trial=False))
+        self._offer(_Candidate(contract, self._values_for(contract.model), RECORDED, on_trial=False))
+
+    def _values_for(self, model: type[Model]) -> Config:
+        return model_config(model, self._given, self._project).values
 
     def apply(self) -> None:
         """Apply the code that waits; with a session it is on trial until its first step has been made."""
@@ -348,7 +353,7 @@ class Reloader:
                 contract = Contract.of(model)
                 contract.style.check_finished(model)
                 check_presets(contract, presets, self._project)
-                config = config_of(model, self._given, self._project)
+                config = self._values_for(contract.model)
             except BaseException:
                 execution.undo()
                 raise

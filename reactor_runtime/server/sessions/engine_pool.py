@@ -93,10 +93,26 @@ class EnginePool:
         """Kill all engines."""
         for engine in self._engines:
             engine.supervisor.kill()
+        self._remove_merged_config()
 
-    def reload(self, manifest: Manifest, config: dict[str, Any], *, everything: bool, restart_reason: str) -> None:
+    def _remove_merged_config(self) -> None:
+        if self._options.merged_config is not None:
+            self._options.merged_config.unlink(missing_ok=True)
+
+    def reload(
+        self,
+        manifest: Manifest,
+        config: dict[str, Any] | None,
+        merged_config: Path | None,
+        *,
+        everything: bool,
+        restart_reason: str,
+    ) -> None:
         """Apply the project's files in all engines; with a `restart_reason` in new processes."""
-        options = self._options = replace(self._options, manifest=manifest, config=config)
+        if merged_config != self._options.merged_config:
+            # The manifest names another config file now.
+            self._remove_merged_config()
+        options = self._options = replace(self._options, manifest=manifest, config=config, merged_config=merged_config)
         for engine in self._engines:
             ids, mark = engine.slot.ids, engine.output.log_mark
             load = _load_message(options, engine=ids.get("engine", ""), log_mark=mark)
@@ -118,9 +134,10 @@ class EnginePool:
             engine.slot.reload.send_newest()
 
     async def aclose(self) -> None:
-        """Log what the engines printed last."""
+        """Log what the engines printed last, and remove what they have written."""
         for engine in self._engines:
             await asyncio.to_thread(engine.output.close)
+        await asyncio.to_thread(self._remove_merged_config)
 
     def gpu_of(self, number: int) -> str:
         """Return the GPU for the engine of this number, in rotation; "" where no GPUs are assigned."""
@@ -224,6 +241,8 @@ def _load_message(options: ServeOptions, *, engine: str, log_mark: str) -> Load:
         record_only_kept=only_kept,
         presets=dict(manifest.page_settings.presets),
         reload=options.reload is not None,
+        config_file="" if manifest.config_path is None else str(manifest.config_path),
+        merged_config="" if options.merged_config is None else str(options.merged_config),
     )
 
 

@@ -138,7 +138,7 @@ class Supervisor:
         engine_run = self._engine_run
         if not restart_reason:
             self.reloads.waits = self.phase is not EnginePhase.READY
-            self.send(ipc.ReloadFiles(load.config, load.presets, everything))
+            self.send(_files_of(load, everything=everything))
         elif engine_run is not None and engine_run.link is not None and self._restart is None:
             self.reloads.report(ipc.Reloaded("restarting", restart_reason))
             # A client that connects from here on waits for the next process.
@@ -275,7 +275,7 @@ class Supervisor:
                 self._restarts.after_load()
                 callbacks.on_ready(message.load_s)
                 if self.reloads.after_ready():
-                    self.send(ipc.ReloadFiles(self._load.config, self._load.presets))
+                    self.send(_files_of(self._load))
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
             case _:
@@ -302,6 +302,10 @@ class Supervisor:
             details=failure.details,
             trail=failure.trail,
         )
+
+
+def _files_of(load: ipc.Load, *, everything: bool = False) -> ipc.ReloadFiles:
+    return ipc.ReloadFiles(load.config, load.presets, everything, load.config_file, load.merged_config)
 
 
 def _pause_after_shortage(restarts: Restarts, ids: Mapping[str, str], reason: str | None) -> float:

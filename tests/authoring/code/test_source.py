@@ -173,7 +173,6 @@ MODELS = [
     Wrong("MyModel.max_fps must be at least 1", model="max_fps = 0.5  # <-"),
     Wrong("MyModel.send would hide", model="def send(self): ...  # <-"),
     Wrong("MyModel.load must take the config", model="def load(self): ...  # <-"),
-    Wrong("MyModel.load is async", model="async def load(self, config): ...  # <-"),
     Wrong("MyModel.load yields, so nothing", model="def load(self, config):  # <-\n        yield"),
     Wrong("MyModel.__init__", model="def __init__(self, config): ...  # <-"),
     Wrong("MyModel.output: the annotation 'Out'", model="output: 'Out'  # <-"),
