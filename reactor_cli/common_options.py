@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from reactor_cli import console
-from reactor_cli.environment import visible_gpus
 from reactor_runtime.config import GivenConfig, Override
 from reactor_runtime.errors import UsageError
+from reactor_runtime.hosting import visible_gpus
 from reactor_runtime.option import Option
 from reactor_runtime.run_options import RunOptions, declarations
 

@@ -34,7 +34,7 @@ class Contract:
 
     `inputs` maps attributes to Input classes; `fps` is None if the rate follows the compute time.
     `batches` is how many batches may be queued however small `buffer_size` is: 0, 1 or 2. `moderates` is true if the
-    model has a method `moderate`, and values for it.
+    model has a method `moderate`, and values for it. With `shared` every client of a session may send events.
     """
 
     model: type[Model]
@@ -47,11 +47,14 @@ class Contract:
     messages: Mapping[str, type[ModelMessage]]
     on_connected: HookSpec | None
     on_disconnected: HookSpec | None
+    on_session_started: HookSpec | None
+    on_session_ended: HookSpec | None
     fps: float | None
     max_fps: float
     buffer_size: int
     batches: int
     moderates: bool
+    shared: bool
 
     @classmethod
     def of(cls, model: type) -> Contract:
@@ -100,12 +103,25 @@ class Contract:
             messages=messages,
             on_connected=_hook("connected", handlers),
             on_disconnected=_hook("disconnected", handlers),
+            on_session_started=_hook("session_started", handlers),
+            on_session_ended=_hook("session_ended", handlers),
             fps=rate_of(model, style),
             max_fps=float(model.max_fps),
             buffer_size=style.buffer_size if size is None else int(size),
             batches=2 if size is None and style.fits_two_batches else int(style.fits_a_batch),
             moderates=has_moderated and moderates(model),
+            # An author may use the name for something else.
+            shared=inspect.getattr_static(model, "shared", False) is True,
         )
+
+    @property
+    def follows_clients(self) -> bool:
+        """Return whether the rules of 3.x hold for the sessions of the model.
+
+        `@connected` and `@disconnected` then run for every client of a session, viewers included, a session outlives
+        its last client, and the model is loaded again after an exception that leaves `run()`.
+        """
+        return self.style.follows_clients or bool(self.on_session_started or self.on_session_ended)
 
     @property
     def declared_name(self) -> str | None:
@@ -155,7 +171,7 @@ class Contract:
         return f"{method.__qualname__}: ", location_of(method, field.name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the contract's part of `reactor.welcome`: tracks, schema, and the name that `@model` gives."""
+        """Return what the server needs: tracks and schema, as in `reactor.welcome`, and the rules of sessions."""
         events = {
             event.name: {
                 "description": event.description,
@@ -169,7 +185,13 @@ class Contract:
         tracks = [track.to_json() for track in self.tracks]
         schema = {"events": events, "messages": messages}
         types = types_hash(tracks, schema)
-        return {"name": self.declared_name, "tracks": tracks, "schema": {**schema, "types": types}}
+        rules = {"follows_clients": self.follows_clients, "shared": self.shared}
+        return {
+            "name": self.declared_name,
+            "tracks": tracks,
+            "schema": {**schema, "types": types},
+            **{rule: True for rule, holds in rules.items() if holds},
+        }
 
     def _replies(self, event: EventSpec) -> list[str | None] | None:
         """Return the types of the messages a reply may hold, including those derived from an annotated one."""

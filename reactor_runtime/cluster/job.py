@@ -47,9 +47,9 @@ _OPTIONS = TypeAdapter(ServeOptions)
 class WorkerJob:
     """Describe a worker: its id and cluster, the project on its machine, and the front's options but those in `LOCAL`.
 
-    `is_merged` says that the config is not that of the project's file. `version` is that of Reactor at the front, `build`
-    a hash of the project and of these options. `url` is the worker's URL for clients, with {host}, {node} and {port}; ""
-    is the worker's address.
+    `is_merged` says that the config is not that of the project's file. `version` is that of Reactor at the front,
+    `build` a hash of the project and of these options. `url` is the worker's URL for clients, with {host}, {node} and
+    {port}; "" is the worker's address.
     """
 
     cluster: str

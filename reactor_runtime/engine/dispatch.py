@@ -1,16 +1,20 @@
-"""Events in the engine: checked at once, numbered, kept until the step is over, handled in order."""
+"""Events in the engine: checked at once, numbered, kept until the step is over, handled in order.
+
+Clients that come and go are kept in the same queue, so that hooks and handlers run in the order of what has happened.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from reactor_runtime.authoring.events.events import EventSpec
-from reactor_runtime.authoring.events.messages import CommandError, ModelMessage, message_to_json
+from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage, message_to_json
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
@@ -23,6 +27,8 @@ from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused
 
 logger = logging.getLogger(__name__)
 
+# The entries of a log for clients that come and go; no event of a model is called so.
+JOINED, LEFT = "reactor.joined", "reactor.left"
 MOST_WAITING = 1000
 MOST_WAITING_BYTES = 4 << 20
 LONGEST_S = 0.05
@@ -71,6 +77,21 @@ class _Numbered:
     checked: CheckedEvent
 
 
+@dataclass(frozen=True, slots=True)
+class ClientChange:
+    """Describe a client that has joined the session, or has left it."""
+
+    client: ClientInfo
+    joined: bool
+
+
+class ClientHooks(Protocol):
+    """Call the hooks of the model for clients that come and go."""
+
+    async def apply(self, change: ClientChange) -> None:
+        """Call `@connected` or `@disconnected` for a client, if that is due."""
+
+
 class Dispatcher:
     """Keep a session's accepted events and run their handlers between steps; belongs to the model's thread.
 
@@ -91,7 +112,7 @@ class Dispatcher:
         self._session = session
         self._state = state
         self._send = send
-        self._waiting: deque[_Numbered] = deque()
+        self._waiting: deque[_Numbered | ClientChange] = deque()
         self._waiting_bytes = 0
         self._accepted = 0
         self._newest: dict[str, int] = {}
@@ -115,10 +136,22 @@ class Dispatcher:
         self._waiting.append(_Numbered(self._accepted, checked))
         self._session.wake()
 
+    def accept_change(self, change: ClientChange) -> None:
+        """Keep a change of the session's clients; a client that leaves before its `@connected` changes nothing."""
+        came = ClientChange(change.client, joined=True)
+        if not change.joined and came in self._waiting:
+            self._waiting.remove(came)
+            return
+        self._waiting.append(change)
+        self._session.wake()
+
     def check_again(self, check: Callable[[ClientEvent], CheckedEvent | EventRefused]) -> None:
         """Check the waiting events against the contract of new code; those that it does not accept are answered."""
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
+            if isinstance(each, ClientChange):
+                self._waiting.append(each)
+                continue
             checked = check(each.checked.event)
             if isinstance(checked, CheckedEvent):
                 self._waiting.append(_Numbered(each.n, checked))
@@ -126,8 +159,8 @@ class Dispatcher:
                 self._waiting_bytes -= len(each.checked.event.data_json)
                 self._send(checked)
 
-    async def run_waiting(self) -> None:
-        """Run the handlers of the events that wait now, in order; SessionStopped skips the rest.
+    async def run_waiting(self, hooks: ClientHooks | None = None) -> None:
+        """Run the handlers of the events that wait now, and hooks, in order; SessionStopped skips the rest.
 
         Events that come during the call, and those left after `LONGEST_S`, wait for the next call, so that any number
         of events leaves time for steps. If any are left, the session is woken.
@@ -137,15 +170,18 @@ class Dispatcher:
             # New code may have refused them while a handler waited.
             if not self._waiting:
                 break
-            await self._run_next()
+            await self._run_next(hooks)
             if self._session.now() >= until:
                 break
         if self._waiting:
             self._session.wake()
             await asyncio.sleep(0)
 
-    async def _run_next(self) -> None:
+    async def _run_next(self, hooks: ClientHooks | None) -> None:
         waiting = self._waiting.popleft()
+        if isinstance(waiting, ClientChange):
+            await self._apply_change(waiting, hooks)
+            return
         self._waiting_bytes -= len(waiting.checked.event.data_json)
         began = self._trace_began()
         spec, log = waiting.checked.spec, self._session.log
@@ -160,6 +196,19 @@ class Dispatcher:
         self._record_spans(waiting, began)
         if answer is not None:
             self._send(replace(answer, n=waiting.n))
+        if log is not None:
+            log.on_applied()
+
+    async def _apply_change(self, change: ClientChange, hooks: ClientHooks | None) -> None:
+        session, log = self._session, self._session.log
+        if log is not None:
+            data = {"client": change.client.id, "role": change.client.role, "joined_at": change.client.joined_at}
+            name = JOINED if change.joined else LEFT
+            log.on_event(
+                session.steps, ClientEvent(session.id, change.client.id, None, name, json.dumps(data)), skipped=False
+            )
+        if hooks is not None:
+            await hooks.apply(change)
         if log is not None:
             log.on_applied()
 
@@ -198,7 +247,11 @@ class Dispatcher:
 
     async def _call_handler(self, checked: CheckedEvent) -> ModelMessage | None:
         spec = checked.spec
-        result = await self._call(self._served.model, spec, self._session, checked.arguments)
+        arguments = checked.arguments
+        sender = self._session.clients.get(checked.event.client)
+        if spec.client_parameter is not None and sender is not None:
+            arguments = {**arguments, spec.client_parameter: sender}
+        result = await self._call(self._served.model, spec, self._session, arguments)
         if result is None or isinstance(result, ModelMessage):
             return result
         raise TypeError(_no_reply(spec, result))

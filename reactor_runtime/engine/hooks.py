@@ -14,7 +14,7 @@ from reactor_runtime.engine.session import ModelSession
 def author_call(
     model: Model, spec: EventSpec | HookSpec, session: ModelSession, arguments: Mapping[str, Any] | None = None
 ) -> Callable[[], Any]:
-    """Bind a handler or hook to its arguments, and to the client if it has a parameter for it.
+    """Bind a handler or hook to its arguments, and to the session's client if its parameter for one is not among them.
 
     A generated event has no handler: it sets a field of the state.
     """
@@ -23,7 +23,7 @@ def author_call(
         assert spec.field is not None, "an event without a method sets a field"
         return functools.partial(setattr, model.state, spec.field, values[spec.field])
     if spec.client_parameter is not None:
-        values[spec.client_parameter] = session.client
+        values.setdefault(spec.client_parameter, session.client)
     # The name was found when the class was compiled.
     return functools.partial(getattr(model, spec.method), **values)
 

@@ -23,7 +23,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine import author
-from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
+from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap, OnStep
 from reactor_runtime.engine.drivers.registry import make_driver
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
@@ -63,7 +63,8 @@ class Host:
     `reload` the `reloader` replaces the code of the model. `logs` makes the log of each session, `make_buffer` the
     buffers of input tracks. `leaks` compares the use of resources after each session. `on_step` is called with what
     each step of a generator has made, and with its duration by `seconds`. Without `moderates`, values pass unasked, as
-    in a replay of events that were applied.
+    in a replay of events that were applied. With `ends_at_crash`, `serve` returns after an exception after which the
+    model has to be loaded again, and `crashed` is true.
     """
 
     def __init__(
@@ -85,7 +86,10 @@ class Host:
         on_step: OnStep = lambda _output, _seconds: None,
         works_ahead: bool = True,
         moderates: bool = True,
+        ends_at_crash: bool = False,
     ) -> None:
+        self.crashed = False
+        self._ends_at_crash = ends_at_crash
         self.served = served
         self._end_watch = EndWatch(served.contract.model.__name__)
         self._log = CurrentLog()
@@ -139,6 +143,7 @@ class Host:
             self._state,
             threads,
             failed,
+            self._crash,
             swap,
             seconds=seconds or clock.now,
             on_step=on_step,
@@ -265,16 +270,24 @@ class Host:
             self.reloader.report_exception(error)
 
     async def serve(self) -> None:
-        """Serve sessions until Shutdown."""
+        """Serve sessions until Shutdown, or until the model has crashed."""
         self._loop = asyncio.get_running_loop()
         self._serves = True
         self._driver.start()
         self._moderation.start()
         while (start := await self._starts.get()) is not None:
             await self._serve_session(start)
+            if self.crashed:
+                break
         self._moderation.close()
         await self._driver.aclose()
         self.inputs.shutdown()
+
+    def _crash(self) -> None:
+        """Serve no other session with this instance."""
+        if self._ends_at_crash:
+            self.crashed = True
+            self._starts.put_nowait(None)
 
     async def warm_up(self, on_step: Callable[[int, int], object] = lambda *_: None) -> None:
         """Make the model's `warmup` steps in a session without a client; raise LoadError if one fails.
@@ -294,7 +307,7 @@ class Host:
             self.served.contract,
             steps,
             emitter=self._emitter,
-            stop=lambda: self._driver.stop_session(session),
+            stop=lambda: self._end_warm_up(session),
             on_step=on_step,
         )
         inputs = StandInInputs(self.served.contract, self.inputs, self._clock)
@@ -310,6 +323,11 @@ class Host:
         if raised is not None:
             raise author.warm_up_failure(raised, warm_up.step, self._project) from raised
         warm_up.check_output()
+
+    def _end_warm_up(self, session: ModelSession) -> None:
+        # Its client leaves, so that @connected has its @disconnected.
+        session.clients.clear()
+        self._driver.stop_session(session)
 
     def _input_available(self) -> None:
         """Wake the session for new input; any thread."""
@@ -336,9 +354,7 @@ class Host:
             )
 
     async def _serve_session(self, start: ipc.StartSession) -> None:
-        client = ClientInfo(
-            start.client, start.joined_at_unix, _send=lambda message: self.runtime.send(message, start.client)
-        )
+        client = self._client_info(start.client, "controller", start.joined_at_unix)
         reloaded = None
         if self.reloader is not None and self._reload is not None:
             reloaded = _outcome("applied", self.served.version, self._reload)
@@ -370,7 +386,13 @@ class Host:
         self._stopped.discard(session.id)
         for leak in () if self._leaks is None else self._leaks.compare():
             self._sink.send(ipc.ModelWarning(session.id, errors.to_json(leak.warning), leak=leak.kind))
-        self._sink.send(ipc.Ended(session.id, None if failure is None else errors.to_json(failure), session.end_reason))
+        if session.crashed and failure is not None:
+            self._crash()
+        error = None if failure is None else errors.to_json(failure)
+        self._sink.send(ipc.Ended(session.id, error, session.end_reason, crashed=self.crashed))
+
+    def _client_info(self, client: str, role: str, joined_at_unix: float) -> ClientInfo:
+        return ClientInfo(client, joined_at_unix, role=role, _send=lambda message: self.runtime.send(message, client))
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""
@@ -430,6 +452,13 @@ class Host:
                 self._stopped.add(message.session)
                 if current is not None and current[0].id == message.session:
                     self._driver.stop_session(current[0])
+            case ipc.ClientJoined():
+                if current is not None and current[0].id == message.session:
+                    joined = self._client_info(message.client, message.role, message.joined_at_unix)
+                    self._change_clients(*current, joined)
+            case ipc.ClientLeft():
+                if current is not None and (left := current[0].clients.pop(message.client, None)) is not None:
+                    current[1].accept_change(ClientChange(left, joined=False))
             case ipc.Hold():
                 if current is not None and current[0].id == message.session:
                     current[0].hold(message.held)
@@ -439,6 +468,13 @@ class Host:
                 self._starts.put_nowait(None)
                 if current is not None:
                     self._driver.stop_session(current[0])
+
+    def _change_clients(self, session: ModelSession, dispatcher: Dispatcher, client: ClientInfo) -> None:
+        """Add a client to a session, or replace one that has another role now."""
+        known = client.id in session.clients
+        session.clients[client.id] = client
+        if not known:
+            dispatcher.accept_change(ClientChange(client, joined=True))
 
     def _accept(self, checked: CheckedEvent, accept: Callable[[CheckedEvent], object]) -> None:
         """Pass an event on; check it again if the contract has changed since it was checked."""

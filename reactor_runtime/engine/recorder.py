@@ -143,6 +143,7 @@ class _SessionRecorder:
     def __init__(self, header: Header, writing: _WriterThread, *, with_video: bool) -> None:
         self.seed = header.seed
         self._contract = header.contract
+        self._client = header.client
         self._writing = writing
         self._with_video = with_video
         self._frames: dict[str, int] = {}
@@ -195,7 +196,8 @@ class _SessionRecorder:
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None:
         self._end_at_other_contract()
-        entry = EventEntry(step, event.name, event.data_json, skipped)
+        client = "" if event.client == self._client else event.client
+        entry = EventEntry(step, event.name, event.data_json, skipped, client)
         self._writing.put(entry, ENTRY_BYTES + len(event.data_json))
 
     def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None:

@@ -83,7 +83,7 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
         if recorder is not None:
             recorder.close()
         clock.close()
-        return 0
+        return 1 if host.crashed else 0
 
     with runner:
         return runner.run(serve())
@@ -178,6 +178,7 @@ def _load(
             # The recorder closes its file some time after the session.
             leaks=LeakGuard(lambda: read_usage(() if recorder is None else recorder.descriptors)),
             reload=settings if load.reload else None,
+            ends_at_crash=True,
         )
         author.call_load(model, config, project, run)
         host.adopt_rate()

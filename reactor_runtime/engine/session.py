@@ -30,10 +30,12 @@ class SessionStopped(Exception):
 
 
 class ModelSession:
-    """Hold the state of one session: its client, its applied events, and whether it is stopping.
+    """Hold the state of one session: its clients, its applied events, and whether it is stopping.
 
     Belongs to the model's thread. `alarm` wakes the driver; `failed` is called with exceptions of the author's code,
-    `on_idle` after each step that made no frame. `steps` counts the outputs of the model, and its Idles; `log` receives
+    `on_idle` after each step that made no frame. `client` has started the session, `clients` are those that are there
+    now, by id. `deserted` pauses steps while none of them is. A driver sets `crashed` before it raises an exception
+    after which the model has to be loaded again. `steps` counts the outputs of the model, and its Idles; `log` receives
     what happens.
     """
 
@@ -51,13 +53,15 @@ class ModelSession:
     ) -> None:
         self.id = session_id
         self.client = client
+        self.clients = {client.id: client}
+        self.deserted = False
         self.alarm = Alarm(clock)
         # The first rings when there is room for frames, the second when there is room for sound alone.
         self.room, self.sound_room = Alarm(clock), Alarm(clock)
         self.started_at = clock.now()
         self.stopping = False
         self.input_pending = False
-        self.held = False
+        self._held = False
         self._clock = clock
         self.applied = 0
         self._unshown: deque[tuple[int, float]] = deque(maxlen=MOST_UNSHOWN)
@@ -161,9 +165,19 @@ class ModelSession:
             first.append(self._unshown.popleft()[1])
         return tuple(first)
 
+    @property
+    def held(self) -> bool:
+        """Return whether steps pause; events are still handled."""
+        return self._held or self.deserted
+
     def hold(self, held: bool) -> None:
         """Pause steps while `held`, because the controller is away; events are still handled."""
-        self.held = held
+        self._held = held
+        self.wake()
+
+    def desert(self, deserted: bool) -> None:
+        """Pause steps while no client is there."""
+        self.deserted = deserted
         self.wake()
 
     def notify_input(self) -> None:

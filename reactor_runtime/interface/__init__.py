@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 # Imported later, this package would replace the decorator `model`.
 import reactor_runtime.interface.model  # noqa: F401  # for the order
-from reactor_runtime.authoring.events.events import connected, disconnected, event
+from reactor_runtime.authoring.events.events import connected, disconnected, event, session_ended, session_started
 from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.app import ApplicationError, ReactorApp, StepCompleted, StepOutcome
@@ -89,6 +89,8 @@ __all__ = [  # noqa: RUF022
     "get_weights_path",
     "model",
     "serve",
+    "session_ended",
+    "session_started",
 ]
 
 __version__ = version()

@@ -55,6 +55,24 @@ class StopSession:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientJoined:
+    """server → engine, after Started: a client of the session besides the one that started it."""
+
+    session: str
+    client: str
+    role: str
+    joined_at_unix: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLeft:
+    """server → engine, after Started: a client of the session has gone, while the session goes on."""
+
+    session: str
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
 class Hold:
     """server → engine: stop making frames, the controller lost its connection; or, with `held` false, resume."""
 
@@ -213,12 +231,13 @@ class Started:
 class Ended:
     """engine → server: the model has finished the session; `error` is why it failed, None if it did not.
 
-    `reason` is what the model gave when it ended the session itself.
+    `reason` is what the model gave when it ended the session itself. With `crashed` the process ends too.
     """
 
     session: str
     error: dict[str, Any] | None
     reason: str = ""
+    crashed: bool = False
 
 
 # The kinds of resources that the engine watches.
@@ -407,6 +426,8 @@ ToEngine = (
     Load
     | StartSession
     | StopSession
+    | ClientJoined
+    | ClientLeft
     | Hold
     | ClientEvent
     | ClientMedia

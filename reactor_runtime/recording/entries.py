@@ -71,12 +71,17 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class EventEntry:
-    """Record an event handled after `step` steps, or `skipped` because a later event of its name replaced it."""
+    """Record an event handled after `step` steps, or `skipped` because a later event of its name replaced it.
+
+    `client` is the id of its sender, "" for the controller that has started the session. Clients that join and leave
+    are events too, called `reactor.joined` and `reactor.left`.
+    """
 
     step: Count
     name: str
     data_json: str
     skipped: bool = False
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.config import GivenConfig
-from reactor_runtime.engine.dispatch import CheckedEvent, check_event
+from reactor_runtime.engine.dispatch import JOINED, LEFT, CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
-from reactor_runtime.ipc.messages import ClientEvent, Hold
+from reactor_runtime.ipc.messages import ClientEvent, ClientJoined, ClientLeft, Hold
 from reactor_runtime.recording.entries import EventEntry
 from reactor_runtime.recording.file import SessionRecording, StoredReload
 from reactor_runtime.testing.comparison import Comparison
@@ -36,6 +37,7 @@ class ReplayedEvents:
         self._inputs = deque(each for each in recording.inputs if not (isinstance(each, EventEntry) and each.skipped))
         self._reloads = deque(recording.reloads)
         self._client = recording.header.client
+        self._present = {self._client}
         self._position = position
         self._comparison = comparison
         self._configured = configured
@@ -63,7 +65,10 @@ class ReplayedEvents:
 
     def _send_event(self, event: EventEntry) -> None:
         host, contract = self._parts
-        sent = ClientEvent(SESSION, self._client, None, event.name, event.data_json)
+        if event.name in (JOINED, LEFT):
+            self._change_clients(event)
+            return
+        sent = ClientEvent(SESSION, event.client or self._client, None, event.name, event.data_json)
         checked = check_event(contract.events, sent, host.uploads)
         if isinstance(checked, CheckedEvent):
             self._position.handling = True
@@ -71,6 +76,24 @@ class ReplayedEvents:
             host.receive_message(checked)
         else:
             self._comparison.result.add_other(event.step, f"event {event.name} is refused: {checked.message}")
+
+    def _change_clients(self, event: EventEntry) -> None:
+        """Let a client join the session, or leave it, as recorded; ignore one that is there, or has gone, already."""
+        try:
+            values = json.loads(event.data_json)
+            client, role, joined_at = str(values["client"]), str(values["role"]), float(values["joined_at"])
+        # The file may come from anyone.
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            self._comparison.result.add_other(event.step, f"{event.name} can't be repeated: {error!r:.100}")
+            return
+        joins = event.name == JOINED
+        if joins is (client in self._present):
+            return
+        self._present ^= {client}
+        host = self._parts[0]
+        self._position.handling = True
+        host.receive_message(Hold(SESSION, True))
+        host.receive_message(ClientJoined(SESSION, client, role, joined_at) if joins else ClientLeft(SESSION, client))
 
     def _is_due(self, reload: StoredReload) -> bool:
         """Return whether a reload is due now: its steps and their outputs are made, and it ended no waiting read.

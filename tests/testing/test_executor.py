@@ -381,7 +381,7 @@ async def test_it_runs_inside_a_running_loop_which_continues_after_it() -> None:
 
 def test_a_model_without_steps_is_refused() -> None:
     with pytest.raises(TypeError, match="Blinker has no steps"):
-        PipelineExecutor(Blinker)  # type: ignore[type-var]
+        PipelineExecutor(Blinker)
 
 
 def test_an_exception_of_load_is_raised() -> None:

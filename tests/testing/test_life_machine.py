@@ -18,7 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reactor_runtime.ipc.messages import ClientJoined, ClientLeft
 from reactor_runtime.testing import Studio
+from reactor_runtime.testing.studio import CLIENT
 from tests.testing.projects import Project
 
 HEAD = """
@@ -42,6 +44,25 @@ HOOKS = """
         @disconnected
         def disconnect(self):
             notes.hooks.append((self.number, "disconnected"))
+"""
+# The hooks of 3.x, for every client.
+SESSION_HOOKS = """
+        @session_started
+        def start(self):
+            notes.hooks.append((self.number, "started"))
+            self.red = self.loaded
+
+        @session_ended
+        def end(self):
+            notes.hooks.append((self.number, "ended"))
+
+        @connected
+        def connect(self, client: ClientInfo):
+            notes.hooks.append((self.number, "connected " + client.id))
+
+        @disconnected
+        def disconnect(self, client: ClientInfo):
+            notes.hooks.append((self.number, "disconnected " + client.id))
 """
 LOAD = """
             self.loaded = LOADED
@@ -82,14 +103,28 @@ MODELS = {
                 get_ctx().emit_block(frame(self)[None])
 """,
 }
-ACTIONS = ["connect", "disconnect", "reload", "loading reload", "reload that fails", "load that fails", "syntax", "run"]
+MODELS |= {f"{style} of 3": MODELS[style].replace(HOOKS, SESSION_HOOKS) for style in ("pipeline", "loop")}
+ACTIONS = [
+    "join",
+    "leave",
+    "connect",
+    "disconnect",
+    "reload",
+    "loading reload",
+    "reload that fails",
+    "load that fails",
+    "syntax",
+    "run",
+]
 
 
 class Life:
     """A project, its studio, and what the model should show."""
 
     def __init__(self, folder: Path, style: str) -> None:
-        self.project = Project(folder, f"life_{style}")
+        self.project = Project(folder, f"life_{style.replace(' ', '_')}")
+        self.follows = style.endswith("of 3")
+        self.viewers: list[str] = []
         self.project.write("hooks = []\nloads = 0", name=f"{self.project.name}_notes")
         self.notes: Any = importlib.import_module(f"{self.project.name}_notes")
         self._text = MODELS[style].replace("NOTES", f"{self.project.name}_notes")
@@ -113,6 +148,12 @@ class Life:
             case "disconnect":
                 self.studio.disconnect()
                 self.connected = False
+                self.viewers.clear()
+            case "join" if self.connected:
+                self.viewers.append(f"v-{len(self.notes.hooks)}")
+                self._change_clients(ClientJoined(self.studio._session, self.viewers[-1], "viewer", 0.0))
+            case "leave" if self.connected and self.viewers:
+                self._change_clients(ClientLeft(self.studio._session, self.viewers.pop(0)))
             case "reload":
                 self.code += 1
                 self._write(self.code, self.loaded)
@@ -135,6 +176,10 @@ class Life:
                 self.studio.run(1.0)
                 assert int(self.studio.frames[-1].array.flat[0]) == self.loaded + self.code
 
+    def _change_clients(self, change: ClientJoined | ClientLeft) -> None:
+        self.studio._host.receive_message(change)
+        self.studio.run(0.3)
+
     def _reload(self, *, fails: bool = False) -> None:
         with contextlib.suppress(Exception) if fails else contextlib.nullcontext():
             self.studio.reload()
@@ -146,12 +191,39 @@ class Life:
         gc.collect()
         alive = {id(model) for each in self.models if (model := each()) is not None}
         assert alive == {id(self.studio.model)}
+        if self.follows:
+            self._check_clients()
+            return
         open_hooks = Counter[int]()
         for number, hook in self.notes.hooks:
             open_hooks[number] += 1 if hook == "connected" else -1
             assert open_hooks[number] in (0, 1)
             assert open_hooks.total() <= 1, "one instance is connected at a time"
         assert self.connected == bool(open_hooks.total()) or not self.notes.hooks
+
+    def _check_clients(self) -> None:
+        """Check that each instance has its sessions in pairs, and in each session its clients."""
+        running: int | None = None
+        clients: set[str] = set()
+        for number, hook in self.notes.hooks:
+            kind, _, client = hook.partition(" ")
+            if kind == "started":
+                assert running is None, "one instance has a session at a time"
+                running = number
+            else:
+                assert running == number
+            if kind == "connected":
+                assert client not in clients
+                clients.add(client)
+            elif kind == "disconnected":
+                clients.remove(client)
+            elif kind == "ended":
+                running = None
+                clients.clear()
+        if self.connected:
+            assert clients == {CLIENT, *self.viewers}
+        else:
+            assert running is None
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The decorators `event`, `connected` and `disconnected`, and the specifications compiled from decorated methods.
+"""The decorators of events and hooks, and the specifications compiled from decorated methods.
 
 A decorator checks the form and removes `InputField` from the defaults, so that the method stays callable. Types are
 resolved when the class is defined; `handlers.py` decides which methods are handlers.
@@ -32,7 +32,9 @@ CLIENT = "client"
 F = TypeVar("F", bound=Callable[..., Any])
 # Default for `@connected()` with parentheses.
 _NO_METHOD: Any = None
-Hook = Literal["connected", "disconnected"]
+Hook = Literal["connected", "disconnected", "session_started", "session_ended"]
+# These run without a client.
+SESSION_HOOKS = frozenset({"session_started", "session_ended"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,7 @@ class EventSpec:
 
 @dataclass(frozen=True, slots=True)
 class HookSpec:
-    """Describe a method that runs when a session starts or ends."""
+    """Describe a method that runs when a session starts or ends, or when a client comes or goes."""
 
     hook: Hook
     method: str
@@ -135,6 +137,19 @@ def connected(function: F = _NO_METHOD, /, **options: Never) -> F:
 def disconnected(function: F = _NO_METHOD, /, **options: Never) -> F:
     """Run a method, sync or async, when a session ends; it still sees the state. `self.connected` is cleared before."""
     return _mark_hook(function, "disconnected", options)
+
+
+def session_started(function: F = _NO_METHOD, /, **options: Never) -> F:
+    """Run a method, sync or async, when a session has its state, before its first client is connected.
+
+    A class with this hook or `session_ended` has `@connected` and `@disconnected` for every client of a session.
+    """
+    return _mark_hook(function, "session_started", options)
+
+
+def session_ended(function: F = _NO_METHOD, /, **options: Never) -> F:
+    """Run a method, sync or async, when a session ends; it still sees the state, which is None afterwards."""
+    return _mark_hook(function, "session_ended", options)
 
 
 def _mark_hook(function: F, hook: Hook, options: Mapping[str, object]) -> F:

@@ -38,7 +38,8 @@ class Style:
     code that may assign one; `check_loaded` that the frames method exists after load(). `config_method` gets the
     config. `fits` decides about classes in place of `base`. `fps` and `buffer_size` apply if the author assigns none;
     with `fits_two_batches` the queue has room for two batches then, with `fits_a_batch` always for one. `has_steps`:
-    the driver decides when the model makes a step; with `may_skip_steps` a step without a frame is usual.
+    the driver decides when the model makes a step; with `may_skip_steps` a step without a frame is usual. With
+    `follows_clients` the sessions of all models of the style have the rules of `Contract.follows_clients`.
     """
 
     base: type[Model]
@@ -55,6 +56,7 @@ class Style:
     fits_a_batch: bool = False
     has_steps: bool = False
     may_skip_steps: bool = False
+    follows_clients: bool = False
 
     def accepts(self, model: type) -> bool:
         """Return whether a class is of this style."""
@@ -248,6 +250,7 @@ STYLES = (
         fits_a_batch=True,
         has_steps=True,
         may_skip_steps=True,
+        follows_clients=True,
     ),
     Style(
         base=VideoModel,

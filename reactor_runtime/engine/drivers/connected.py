@@ -15,6 +15,7 @@ class Connected(asyncio.Event):
     `@connected` runs between the two: `is_set()` is true in it, and a `run()` that awaits `wait()` continues only after
     it. The next client may connect before a task has seen that the event was cleared. For such a task `is_set()` is
     false until the task awaits something, and its next output is dropped, because it was made for the previous client.
+    In conditions the event counts as `is_set()`.
 
     A plain `asyncio.Event` was measured with 99 clients that connected during a step for the previous client: each got
     a frame of that step, and later frames that were made from the variables `run()` kept for the previous client.
@@ -26,6 +27,9 @@ class Connected(asyncio.Event):
         self._client = 0
         self._seen: Seen = WeakKeyDictionary()
         self._working_for: Seen = WeakKeyDictionary()
+
+    def __bool__(self) -> bool:
+        return self.is_set()
 
     def is_set(self) -> bool:
         task = _current_task()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from reactor_runtime.clock import Clock
-from reactor_runtime.engine.dispatch import Dispatcher
+from reactor_runtime.engine.dispatch import ClientHooks, Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.threads import ThreadTracker
 from reactor_runtime.engine.inputs.inputs import Inputs
@@ -61,7 +61,9 @@ class NoSwap:
         return False
 
 
-async def wait_for_code(swap: CodeSwap, session: ModelSession, dispatcher: Dispatcher) -> None:
+async def wait_for_code(
+    swap: CodeSwap, session: ModelSession, dispatcher: Dispatcher, hooks: ClientHooks | None = None
+) -> None:
     """Apply new code, and handle events until there is code that runs; raise SessionStopped if the session stops."""
     while True:
         if swap.pending:
@@ -70,7 +72,7 @@ async def wait_for_code(swap: CodeSwap, session: ModelSession, dispatcher: Dispa
             return
         if session.stopping:
             raise SessionStopped
-        await dispatcher.run_waiting()
+        await dispatcher.run_waiting(hooks)
         await session.alarm.wait()
 
 
@@ -82,6 +84,7 @@ class DriverParts:
     """Hold the parts of the host that drivers use; `failed` is called with exceptions raised outside of sessions.
 
     A driver whose models make steps calls `on_step` with what each has made and its duration by the clock `seconds`.
+    `crash` is called after such an exception of a model that has to be loaded again.
     """
 
     served: ServedModel
@@ -92,6 +95,7 @@ class DriverParts:
     state: SessionState
     threads: ThreadTracker
     failed: Callable[[BaseException], object] = lambda _: None
+    crash: Callable[[], object] = lambda: None
     swap: CodeSwap = field(default_factory=NoSwap)
     seconds: Callable[[], float] = lambda: 0.0
     on_step: OnStep = lambda _output, _seconds: None
@@ -120,7 +124,10 @@ class Driver(Protocol):
         """Stop the tasks that live as long as the model."""
 
     async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, connected: Connected) -> None:
-        """Serve one session until it is stopped or over; raise the exception of the author's code that ended it."""
+        """Serve one session until it is stopped or over; raise the exception of the author's code that ended it.
+
+        `session.crashed` is set before an exception after which the model has to be loaded again.
+        """
 
     def stalled(self) -> str:
         """Return the stack of author's code that made no progress in another thread since the last call, else ""."""

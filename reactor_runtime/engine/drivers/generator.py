@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 from typing import ClassVar
@@ -91,8 +92,7 @@ class GeneratorDriver:
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
         self._sink.send(Started(session.id, session.started_at, fields))
-        connected.set_early()
-        hooks = SessionHooks(self._served, session, self._state, connected)
+        hooks = SessionHooks(self._served, session, self._state, connected, self._inputs)
         try:
             await self._run_session(session, dispatcher, hooks)
         except (SessionStopped, BufferClosed):
@@ -127,7 +127,7 @@ class GeneratorDriver:
                 # The exception of a step that was interrupted for new code is of no interest.
                 if not self._swap.pending and not self._swap.keep_session(error):
                     raise
-            await wait_for_code(self._swap, session, dispatcher)
+            await wait_for_code(self._swap, session, dispatcher, hooks)
 
     async def _run_generators(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> None:
         """Run the frames method repeatedly in the session; one that yields nothing is restarted 20 times a second."""
@@ -137,7 +137,7 @@ class GeneratorDriver:
                 self._swap.apply()
                 await hooks.open()
             began = self._clock.now()
-            yielded = await self._run_generator(session, dispatcher)
+            yielded = await self._run_generator(session, dispatcher, hooks)
             if yielded or session.stopping or self._swap.pending:
                 continue
             if not warned:
@@ -146,14 +146,14 @@ class GeneratorDriver:
                 logger.warning("%s() ended without yielding anything; it is started again 20 times a second", method)
             await self._pause(session, dispatcher, began + RESTART_S)
 
-    async def _run_generator(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
+    async def _run_generator(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> bool:
         steps = self._steps = self._start_steps(self._served.version, session, self._timer)
         yielded = False
         self._made = None
         try:
-            while await self._between_steps(session, dispatcher):
+            while await self._between_steps(session, dispatcher, hooks):
                 try:
-                    await self._step(session, dispatcher, steps)
+                    await self._step(session, dispatcher, steps, hooks)
                 except StopAsyncIteration:
                     break
                 yielded = True
@@ -162,12 +162,12 @@ class GeneratorDriver:
             await steps.close()
         return yielded
 
-    async def _between_steps(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
+    async def _between_steps(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> bool:
         """Handle waiting events, and wait until the next step is needed; return False if there is to be none."""
         while True:
             # Callbacks that other threads posted run here.
             await asyncio.sleep(0)
-            await dispatcher.run_waiting()
+            await dispatcher.run_waiting(hooks)
             if session.stopping or self._swap.pending:
                 return False
             step_at = self._emitter.step_at(at_once=self._swap.on_trial)
@@ -180,7 +180,7 @@ class GeneratorDriver:
                 await session.alarm.wait(step_at)
                 self._waited_s += self._clock.now() - waits_from
 
-    async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps) -> None:
+    async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps, hooks: SessionHooks) -> None:
         timer = self._timer
         timer.begin()
         between_s = self._worked_since_made(timer.began)
@@ -214,7 +214,7 @@ class GeneratorDriver:
                     between_s=between_s,
                     adapt=self._emitter.pace.adaptive,
                     author_s=compute_s,
-                    meanwhile=dispatcher.run_waiting,
+                    meanwhile=functools.partial(dispatcher.run_waiting, hooks),
                 )
             except (TypeError, ValueError) as error:
                 # A generator may catch this error and yield the same output for ever; the session can be stopped here.

@@ -34,6 +34,7 @@ class LoopDriver:
         self._sink = parts.sink
         self._state = parts.state
         self._failed = parts.failed
+        self._crash = parts.crash
         self._session: ModelSession | None = None
         self._hooks: SessionHooks | None = None
         self._run: asyncio.Task[None] | None = None
@@ -65,9 +66,15 @@ class LoopDriver:
 
     async def _run_model(self) -> None:
         if self._session is None:
-            # `run()` may read the state without a session.
-            self._state.reset()
+            self._leave_state()
         await cast("ReactorModel", self._served.model).run()
+
+    def _leave_state(self) -> None:
+        """Set the state for the time without a session, in which `run()` may read it."""
+        if self._served.contract.follows_clients:
+            self._state.clear()
+        else:
+            self._state.reset()
 
     async def aclose(self) -> None:
         """End `run()`; its `finally` runs."""
@@ -89,8 +96,7 @@ class LoopDriver:
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=False)
         self._sink.send(Started(session.id, session.started_at, fields))
-        connected.set_early()
-        hooks = self._hooks = SessionHooks(self._served, session, self._state, connected)
+        hooks = self._hooks = SessionHooks(self._served, session, self._state, connected, self._inputs)
         try:
             # Raised if the session stops while @connected or a handler waits.
             with contextlib.suppress(SessionStopped):
@@ -99,7 +105,7 @@ class LoopDriver:
                     self._inputs.opened()
                     self._warn_of_closed_inputs()
                     await _handle_events(session, dispatcher, hooks)
-            self._raise_end_of_run()
+            self._raise_end_of_run(session)
         finally:
             self._session = self._hooks = None
             self._swap.step_made()
@@ -109,7 +115,7 @@ class LoopDriver:
             finally:
                 self._inputs.end_session()
                 self._emitter.close()
-                self._state.reset()
+                self._leave_state()
 
     async def _connect(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> None:
         """Call `@connected`; call that of other code after an exception, where that comes.
@@ -127,7 +133,7 @@ class LoopDriver:
                 if session.stopping or must_pass(error) or not self._swap.keep_session(error):
                     raise
             await self._end_run()
-            await wait_for_code(self._swap, session, dispatcher)
+            await wait_for_code(self._swap, session, dispatcher, hooks)
 
     async def _end_run(self) -> None:
         """Cancel `run()`, and forget it."""
@@ -140,10 +146,11 @@ class LoopDriver:
         if self._inputs.closed:
             logger.warning("inputs are closed; reset() them in @connected tracks=%s", ",".join(self._inputs.closed))
 
-    def _raise_end_of_run(self) -> None:
-        """Raise the reason why `run()` ended, if it ended."""
+    def _raise_end_of_run(self, session: ModelSession) -> None:
+        """Raise the reason why `run()` ended, if it ended; an exception of a model for 3.x is a crash."""
         if self._run is not None and self._run.done():
             ended, self._run = self._run, None
+            session.crashed = self._served.contract.follows_clients and _has_raised(ended)
             raise _end_of(ended)
 
     def _run_ended(self, run: asyncio.Task[None]) -> None:
@@ -182,7 +189,15 @@ class LoopDriver:
         self._run = None
         if not run.cancelled() and (error := run.exception()) is not None:
             self._failed(error)
-            logger.error("run() failed without a client; the next client starts it again", exc_info=from_author(error))
+            crashed = self._served.contract.follows_clients
+            then = "the model is loaded again" if crashed else "the next client starts it again"
+            logger.error("run() failed without a client; %s", then, exc_info=from_author(error))
+            if crashed:
+                self._crash()
+
+
+def _has_raised(run: asyncio.Task[None]) -> bool:
+    return not run.cancelled() and run.exception() is not None
 
 
 def _end_of(run: asyncio.Task[None]) -> BaseException:
@@ -197,5 +212,5 @@ def _end_of(run: asyncio.Task[None]) -> BaseException:
 async def _handle_events(session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> None:
     """Run the handlers of events as they come, until the session stops or another instance is served."""
     while not session.stopping and hooks.is_current:
-        await dispatcher.run_waiting()
+        await dispatcher.run_waiting(hooks)
         await session.alarm.wait()

@@ -1,13 +1,21 @@
-"""The hooks of one session: `@connected` and `@disconnected`, in pairs on each instance of the model."""
+"""The hooks of one session, in pairs on each instance of the model.
+
+For a model that follows its clients (`Contract.follows_clients`) these are `@session_started`, `@session_ended`, and
+for each client `@connected` and `@disconnected`; for any other model they are the latter two, for the controller alone.
+"""
 
 from __future__ import annotations
 
 import logging
 
+from reactor_runtime.authoring.events.events import HookSpec
+from reactor_runtime.authoring.events.messages import ClientInfo
+from reactor_runtime.engine.dispatch import ClientChange
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.hooks import call_author
+from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.served import ServedModel, Version
-from reactor_runtime.engine.session import ModelSession, must_pass
+from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.errors import from_author
 
@@ -18,36 +26,59 @@ class SessionHooks:
     """Connect a session to the instance that is served, and disconnect it from each that was served before.
 
     An instance whose `@connected` was called, even if that failed, gets one `@disconnected` before another instance, or
-    the same one again, gets `@connected`, and at the end of the session. Belongs to the loop.
+    the same one again, gets `@connected`, and at the end of the session. Of a model that follows its clients, an
+    instance gets one `@session_ended` for its `@session_started`, and before that one `@disconnected` for each client
+    that has left after its `@connected`. Belongs to the loop.
     """
 
-    def __init__(self, served: ServedModel, session: ModelSession, state: SessionState, connected: Connected) -> None:
+    def __init__(
+        self,
+        served: ServedModel,
+        session: ModelSession,
+        state: SessionState,
+        connected: Connected,
+        inputs: Inputs,
+    ) -> None:
         self._served = served
         self._session = session
         self._state = state
         self._connected = connected
-        # The version whose @connected was called last; its @disconnected is still to be called.
+        self._inputs = inputs
+        # The version whose hooks were called last; its last one is still to be called.
         self._begun: Version | None = None
         self._finished = False
+        # New code in the same instance may have other hooks: those that were begun are ended.
+        self._follows = False
+        # The clients whose @connected was called on the instance that is served.
+        self._greeted: dict[str, ClientInfo] = {}
+        if not served.contract.follows_clients:
+            connected.set_early()
 
     @property
     def has_begun(self) -> bool:
-        """Return whether the `@connected` of the instance that is served was called."""
+        """Return whether the first hook of the instance that is served was called."""
         return self._begun is not None and self._begun.model is self._served.model
 
     @property
     def is_current(self) -> bool:
-        """Return whether the `@connected` of the instance that is served has finished."""
+        """Return whether the first hooks of the instance that is served have finished."""
         return self._finished and self.has_begun
 
     async def open(self) -> None:
-        """Call `@connected` of the instance that is served; raise its exception. Do nothing if that has finished."""
+        """Call the first hooks of the instance that is served; do nothing if they have finished.
+
+        Raises the exception of `@connected`, but not that of a model that follows its clients, which is logged.
+        """
         if self.is_current:
             # The same instance may have another class, and so other hooks.
             self._begun = self._served.version
             return
         await self.close()
         version = self._begun = self._served.version
+        self._follows = version.contract.follows_clients
+        if self._follows:
+            await self._open_following(version)
+            return
         if (hook := version.contract.on_connected) is not None:
             await call_author(version.model, hook, self._session)
         self._state.send_changes()
@@ -56,25 +87,87 @@ class SessionHooks:
         if version.model is self._served.model:
             self._connected.set()
 
+    async def apply(self, change: ClientChange) -> None:
+        """Call the hook for a client that has come or gone; do nothing for a model that does not follow its clients."""
+        if not (self._follows and self.is_current):
+            return
+        if change.joined:
+            # It may have left meanwhile.
+            if change.client.id in self._session.clients and change.client.id not in self._greeted:
+                await self._greet(change.client)
+        elif change.client.id in self._greeted:
+            await self._part(change.client)
+
     async def close(self) -> None:
-        """Call the `@disconnected` that is due, if one is, without cancelling it; log its exception."""
-        version, self._begun, self._finished = self._begun, None, False
+        """Call the last hooks that are due, if any are, without cancelling them; log their exceptions."""
+        version = self._begun
         if version is None:
             return
+        if self._follows:
+            for client in [each for each in self._greeted.values() if each.id not in self._session.clients]:
+                await self._part(client)
+        self._begun, self._finished = None, False
         if version.model is self._served.model:
             version = self._served.version
         self._connected.clear_wait()
-        if (hook := version.contract.on_disconnected) is None:
+        if self._follows:
+            self._greeted.clear()
+            await self._call_logged(version, version.contract.on_session_ended, None)
+        else:
+            await self._call_logged(version, version.contract.on_disconnected, self._session.client)
+
+    async def _open_following(self, version: Version) -> None:
+        await self._call_logged(version, version.contract.on_session_started, None, stoppable=True)
+        self._state.send_changes()
+        self._finished = True
+        for client in list(self._session.clients.values()):
+            if self.is_current:
+                await self._greet(client)
+        self._session.desert(not self._greeted)
+
+    async def _greet(self, client: ClientInfo) -> None:
+        is_first = not self._greeted
+        self._greeted[client.id] = client
+        if is_first:
+            self._connected.set_early()
+        version = self._served.version
+        await self._call_logged(version, version.contract.on_connected, client, stoppable=True)
+        self._state.send_changes()
+        if is_first and version.model is self._served.model:
+            self._connected.set()
+            self._session.desert(False)
+
+    async def _part(self, client: ClientInfo) -> None:
+        del self._greeted[client.id]
+        is_last = not self._greeted
+        if is_last:
+            self._connected.clear()
+        version = self._served.version if self.has_begun or self._begun is None else self._begun
+        await self._call_logged(version, version.contract.on_disconnected, client)
+        self._state.send_changes()
+        if is_last:
+            self._inputs.empty()
+            self._session.desert(True)
+
+    async def _call_logged(
+        self, version: Version, hook: HookSpec | None, client: ClientInfo | None, *, stoppable: bool = False
+    ) -> None:
+        """Call a hook whose exception does not end the session; an async one that is `stoppable` ends with it."""
+        if hook is None:
             return
+        arguments = {} if hook.client_parameter is None else {hook.client_parameter: client}
         try:
-            await call_author(version.model, hook, self._session, stoppable=False)
+            await call_author(version.model, hook, self._session, arguments, stoppable=stoppable)
+        except SessionStopped:
+            raise
         # Author's code, and native extensions, raise more than Exception.
         except BaseException as error:
             if must_pass(error):
                 raise
             self._session.failed(error)
             logger.error(
-                "@disconnected failed; the session continues, or ends, all the same id=%s",
+                "@%s failed; the session continues, or ends, all the same id=%s",
+                hook.hook,
                 self._session.id,
                 exc_info=from_author(error),
             )

@@ -206,6 +206,12 @@ class Inputs:
             for buffer in self._buffers.values():
                 buffer.close()
 
+    def empty(self) -> None:
+        """Empty the buffers, because the clients that have filled them are gone."""
+        with self._lock:
+            for buffer in self._buffers.values():
+                buffer.clear()
+
     def end_session(self) -> None:
         """Accept nothing, empty the buffers and wake waiting readers; open buffers stay open."""
         with self._lock:

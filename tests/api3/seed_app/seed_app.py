@@ -53,7 +53,7 @@ class Waiting(ApplicationError):
 class SeedApp(ReactorApp):
     state: SeedState
 
-    def load(self, config_path: Path | None) -> None:  # type: ignore[override]
+    def load(self, config_path: Path | None) -> None:
         self._config = config_path
         self._engine = self.engine = "an author's"
         self.model = object()
