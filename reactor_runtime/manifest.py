@@ -105,20 +105,18 @@ class Manifest:
         self,
         overrides: Sequence[Override] = (),
         *,
-        merged: Path | None = None,
         warn: Callable[[str], object] | None = None,
     ) -> GivenConfig:
         """Read the config with overrides; a config of 3.x without overrides is left to the model, which may read it.
 
-        The values with overrides are for the file `merged`, by default a new name beside the config file. See
-        `config.load` for `warn`. Raises ConfigError.
+        See `config.load` for `warn`. Raises ConfigError.
         """
         if self.is_of_3 and self.config_path is not None and not overrides:
             return GivenConfig(None, self.config_path)
         values = config_file.load(self.config_path, overrides, warn=warn)
         if not overrides or self.config_path is None:
             return GivenConfig(values, self.config_path)
-        return GivenConfig(values, self.config_path, merged or config_file.merged_path(self.config_path))
+        return GivenConfig(values, self.config_path, config_file.merged_path(self.config_path))
 
     def missing_variables(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of the manifest that an environment lacks."""

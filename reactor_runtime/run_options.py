@@ -77,6 +77,7 @@ class RunKeywords(TypedDict, total=False):
     reload: bool | Literal["in-place", "full"] | None
     dev: bool
     sessions: int | None
+    shared: bool
     gpus: str | Sequence[int | str]
     step_timeout: int
     load_timeout: Seconds
@@ -89,9 +90,9 @@ class RunKeywords(TypedDict, total=False):
     verbose: bool
 
 
-def _time(help: str) -> Option:
+def _time(help: str, default_text: str = "none") -> Option:
     """Declare a time whose default is no limit."""
-    return Option(help, metavar="TIME", parse=duration, default_text="none")
+    return Option(help, metavar="TIME", parse=duration, default_text=default_text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,10 @@ class RunOptions:
     idle_timeout: Annotated[float, _time("Ask a controller that sends nothing for TIME whether it is still there.")] = (
         0.0
     )
-    resume_grace: Annotated[float, _time("Keep the session of a controller whose connection broke for TIME.")] = 0.0
+    resume_grace: Annotated[
+        float | None,
+        _time("Keep the session of a controller whose connection broke for TIME.", "none; 60s for models of 3.x"),
+    ] = None
     token: Annotated[
         str | None,
         Option(f"The secret clients have to send; auto generates one. Also {TOKEN_VARIABLE}.", metavar="TOKEN"),
@@ -180,6 +184,7 @@ class RunOptions:
             parse=whole_number(1, MAX_SESSIONS),
         ),
     ] = None
+    shared: Annotated[bool, Option("Every client of a session may send events, viewers too.")] = False
     gpus: Annotated[
         str,
         Option(
@@ -253,7 +258,7 @@ class RunOptions:
 
         `reloads_here` is the default of `reload` for a server that only this machine can connect to.
         """
-        from reactor_runtime.server.options import ReloadOptions, ServeOptions, TurnLimits
+        from reactor_runtime.server.options import OUTLIVES_S, ReloadOptions, ServeOptions, TurnLimits
 
         gpus = parse_gpus(self.gpus)
         given = GivenConfig.of(config)
@@ -267,9 +272,13 @@ class RunOptions:
             max_waiting=self.max_waiting,
             max_viewers=self.max_viewers,
             limits=TurnLimits(
-                max_session_s=self.max_session, idle_timeout_s=self.idle_timeout, resume_grace_s=self.resume_grace
+                max_session_s=self.max_session,
+                idle_timeout_s=self.idle_timeout,
+                resume_grace_s=self.resume_grace or 0.0,
+                outlives_s=OUTLIVES_S if self.resume_grace is None else self.resume_grace,
             ),
             sessions=count_sessions(self.sessions, gpus),
+            shared=self.shared,
             gpus=gpus,
             step_timeout_s=self.step_timeout,
             load_timeout_s=self.load_timeout,

@@ -349,9 +349,8 @@ class Host:
         """Report media that could not be decoded; any thread."""
         if (current := self._current) is not None:
             session = current[0]
-            self._sink.send(
-                ipc.EventRefused(session.id, session.client.id, None, "", ErrorCode.BAD_MEDIA, f"{track}: {error}")
-            )
+            sender = self.inputs.source_of(track) or session.client.id
+            self._sink.send(ipc.EventRefused(session.id, sender, None, "", ErrorCode.BAD_MEDIA, f"{track}: {error}"))
 
     async def _serve_session(self, start: ipc.StartSession) -> None:
         client = self._client_info(start.client, "controller", start.joined_at_unix)
@@ -463,7 +462,7 @@ class Host:
                 if current is not None and current[0].id == message.session:
                     current[0].hold(message.held)
             case ipc.ClientMedia():
-                self.inputs.push(message.session, message.track, message.file)
+                self.inputs.push(message.session, message.track, message.file, message.client)
             case ipc.Shutdown():
                 self._starts.put_nowait(None)
                 if current is not None:

@@ -102,6 +102,7 @@ class ClientMedia:
     session: str
     track: str
     file: bytes
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from reactor_runtime.server.net.listening import is_loopback
 
 MAX_NOTICE_S = 60.0
 MAX_ANSWER_S = 30.0
+OUTLIVES_S = 60.0
 
 
 # For `Access.connects_to`.
@@ -47,11 +48,16 @@ class Access:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLimits:
-    """The limits of a turn, in seconds; 0 is no limit, and for `resume_grace_s` that sessions can't be resumed."""
+    """The limits of a turn, in seconds; 0 is no limit, and for `resume_grace_s` that sessions can't be resumed.
+
+    A session of a model that follows its clients outlives its last client by `outlives_s`; with 0 it ends with its
+    controller, as every other session does.
+    """
 
     max_session_s: float = 0.0
     idle_timeout_s: float = 0.0
     resume_grace_s: float = 0.0
+    outlives_s: float = OUTLIVES_S
 
     @property
     def notice_s(self) -> float:
@@ -90,6 +96,7 @@ class ServeOptions:
     max_viewers: int = 100
     limits: TurnLimits = field(default_factory=TurnLimits)
     sessions: int = 1
+    shared: bool = False
     gpus: tuple[str, ...] = ()
     step_timeout_s: float = 0.0
     load_timeout_s: float = 0.0

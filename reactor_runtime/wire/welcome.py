@@ -62,6 +62,7 @@ class WelcomeMessage(TypedDict):
     state: Annotated[Mapping[str, Any], ref("State")]
     resume: Annotated[str | None, {"type": ["string", "null"]}]
     upload_key: Annotated[str | None, _UPLOAD_KEY]
+    shared: Annotated[bool, {"type": "boolean", "description": "Every client of the session may send events"}]
     limits: WelcomeLimits
     reload: Annotated[ReloadMessage | None, or_null(schema_of(ReloadMessage))]
 

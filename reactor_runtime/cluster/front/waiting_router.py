@@ -24,6 +24,12 @@ class WaitingRouter:
         """Return whether a client is relayed to a session of its own."""
         return self._admission.slots.controlled_by(client) is not None
 
+    def may_send(self, client: Client) -> bool:
+        """Return whether a client is relayed to a session that takes what it sends."""
+        contract = self._admission.slots.contract
+        shared = self._admission.settings.options.shared or (contract is not None and contract.get("shared", False))
+        return self.controls(client) or (client.upstream is not None and bool(shared))
+
     def route_event(self, client: Client, event: Event) -> None:
         message = f"{why_not(client, self._admission.slots)}: {event.type} changed nothing"
         client.send_error(ErrorCode.NOT_CONTROLLER, message, message_id=event.id, event=event.type)

@@ -80,6 +80,7 @@ class Inputs:
         self._told: dict[str, int] = {}
         self._new_buffer = make_buffer
         self._session: str | None = None
+        self._sources: dict[str, str] = {}
         # A session must not change between the check of a frame's session and the push.
         self._lock = threading.Lock()
         self.attach(model, contract)
@@ -221,13 +222,18 @@ class Inputs:
                 buffer.clear()
                 buffer.interrupt()
 
-    def push(self, session: str, track: str, file: bytes) -> None:
-        """Push a JPEG or WAV into a track's buffer; drop it when its session is over."""
+    def source_of(self, track: str) -> str:
+        """Return the id of the client that has sent the newest item of a track; "" if there is none."""
+        return self._sources.get(track, "")
+
+    def push(self, session: str, track: str, file: bytes, client: str = "") -> None:
+        """Push a JPEG or WAV of a client into a track's buffer; drop it when its session is over."""
         decode: Callable[[bytes], Any] = jpeg.decode if self._kinds.get(track) == "video" else wav.decode
         with self._lock:
             if session != self._session or track not in self._buffers:
                 return
             buffer = self._buffers[track]
+            self._sources[track] = client
             buffer.push(Item.encoded(file, decode))
             taken = self._counters[track].count_frame(session) if track in self._counters else None
         if taken is not None:

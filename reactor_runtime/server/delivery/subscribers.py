@@ -18,9 +18,21 @@ from reactor_runtime.wire.messages import View
 
 
 class Subscribers:
-    """Pass frames, sound and messages to every client; a slow client skips frames and delays no other."""
+    """Pass frames, sound and messages to every client; a slow client skips frames and delays no other.
 
-    def __init__(self, fanout: Fanout | None = None, latest_frames: LatestFrames | None = None) -> None:
+    `on_join` and `on_leave` are called with each client that is added or removed.
+    """
+
+    def __init__(
+        self,
+        fanout: Fanout | None = None,
+        latest_frames: LatestFrames | None = None,
+        *,
+        on_join: Callable[[Client], object] = lambda _: None,
+        on_leave: Callable[[Client], object] = lambda _: None,
+    ) -> None:
+        self._on_join = on_join
+        self._on_leave = on_leave
         self._fanout = Fanout() if fanout is None else fanout
         self._latest_frames = LatestFrames() if latest_frames is None else latest_frames
 
@@ -33,6 +45,7 @@ class Subscribers:
     def join(self, client: Client, *, controls: bool = False, held: bool = True) -> None:
         """Add a client, before all others if it `controls`; with `held` offer it the latest frames at once."""
         self._fanout.join(client, first=controls)
+        self._on_join(client)
         for frame in self._latest_frames if held else ():
             if client.outbox.accepts(frame):
                 client.outbox.offer_frame(frame.as_held())
@@ -54,7 +67,10 @@ class Subscribers:
 
     def leave(self, client: Client) -> None:
         """Pass a client what was published before, and remove it."""
+        is_here = client in self._fanout
         self._fanout.leave(client)
+        if is_here:
+            self._on_leave(client)
 
     def rungs_in_use(self, track: str) -> dict[TrackEncoding, list[int]]:
         """Return the rungs that clients of a track are on, the best first, by encoding, the default one first.

@@ -68,8 +68,11 @@ class MessageRouter(Protocol):
     def controls(self, client: Client) -> bool:
         """Return whether a client controls a session that is not ending."""
 
+    def may_send(self, client: Client) -> bool:
+        """Return whether a client may send to a session: its controller, or any client of one that is shared."""
+
     def route_event(self, client: Client, event: Event) -> None:
-        """Send a controller's event to its model, or answer with an error."""
+        """Send a client's event to its model, or answer with an error."""
 
     def route_media(self, client: Client, data: bytes) -> None:
         """Send a controller's image or sound to its model, or answer with an error."""
@@ -253,14 +256,14 @@ class ClientReceiver(Generic[S]):
     @property
     def share(self) -> float:
         """Return the seconds of each second that may be spent on what this client sends."""
-        return CONTROLLER_SHARE if self._services.inbound.controls(self._client) else VIEWER_SHARE
+        return CONTROLLER_SHARE if self._services.inbound.may_send(self._client) else VIEWER_SHARE
 
     def allowance(self, *, is_text: bool) -> Allowance:
         """Return the limits by role and kind; a controller without a session may send, but nothing large is kept."""
+        if self._services.inbound.may_send(self._client):
+            return TEXT if is_text else MEDIA
         if self._client.role is Role.VIEWER:
             return OF_VIEWER if is_text else NO_MEDIA
-        if self._services.inbound.controls(self._client):
-            return TEXT if is_text else MEDIA
         return TEXT_OF_WAITING if is_text else MEDIA_OF_WAITING
 
     def receive(self, message: bytes | None, size: int, *, is_text: bool) -> float:

@@ -14,7 +14,7 @@ from typing import Any, Generic
 from reactor_runtime.network import network_of
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.queue_positions import QueuePositions
-from reactor_runtime.server.sessions.slot import S, SlotCallbacks, SlotSettings
+from reactor_runtime.server.sessions.slot import S, SlotCallbacks, SlotSettings, VacantSession
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.sessions.turn import TurnEnd
 from reactor_runtime.server.sessions.turn_limiter import TurnLimiter
@@ -74,6 +74,7 @@ class Admission(Generic[S]):
             on_session_visible=self.assignment.on_session_started,
             on_session_started=self._queue_changed,
             on_session_ended=self._session_ended,
+            on_vacant=self._session_vacant,
         )
 
     def attach(self, client: Client, resume: str = "", session: str = "", *, returning: str = "") -> None:
@@ -227,15 +228,31 @@ class Admission(Generic[S]):
         self.assignment.reassign()
         self._assign_free_slots()
 
+    def _session_vacant(self, session: VacantSession[S]) -> None:
+        """Give a session that goes on without a controller to the next one; end it if the server is stopping."""
+        self.wait_queue.end_turn(session.slot.number)
+        if self.draining and session.slot.session is not None:
+            session.slot.session.stop(TurnEnd.STOPPING)
+            return
+        self.slots.offer_vacant(session)
+        self._assign_free_slots()
+
     def _assign_free_slots(self) -> None:
-        """Start sessions for the next controllers in the queue, one in each free slot."""
-        while self.wait_queue.waiting and (slot := self.slots.take_free()) is not None:
+        """Assign the next controllers in the queue to sessions without one, then to free slots, which start one."""
+        while self.wait_queue.waiting:
+            vacant = self.slots.take_vacant()
+            slot = self.slots.take_free() if vacant is None else vacant.slot
+            if slot is None:
+                break
             controller = self.wait_queue.next(slot.number)
             assert controller is not None, "one waits"
             self._positions.forget(controller)
             self.assignment.unsubscribe(controller, but=slot)
             self.slots.bind(controller, slot)
-            slot.start_session(controller)
+            if vacant is None:
+                slot.start_session(controller)
+            else:
+                vacant.take(controller)
         self._queue_changed()
 
     def _queue_changed(self) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from reactor_runtime.config import merged_path
 from reactor_runtime.errors import ReactorError, UsageError
 from reactor_runtime.ipc.messages import Ended, Load, Message, Reloaded
 from reactor_runtime.ipc.process import EngineProcess
@@ -100,19 +101,14 @@ class EnginePool:
             self._options.merged_config.unlink(missing_ok=True)
 
     def reload(
-        self,
-        manifest: Manifest,
-        config: dict[str, Any] | None,
-        merged_config: Path | None,
-        *,
-        everything: bool,
-        restart_reason: str,
+        self, manifest: Manifest, config: dict[str, Any] | None, *, everything: bool, restart_reason: str
     ) -> None:
         """Apply the project's files in all engines; with a `restart_reason` in new processes."""
-        if merged_config != self._options.merged_config:
-            # The manifest names another config file now.
+        merged = self._options.merged_config
+        if merged is not None and manifest.config_path != self._options.manifest.config_path:
             self._remove_merged_config()
-        options = self._options = replace(self._options, manifest=manifest, config=config, merged_config=merged_config)
+            merged = None if manifest.config_path is None else merged_path(manifest.config_path)
+        options = self._options = replace(self._options, manifest=manifest, config=config, merged_config=merged)
         for engine in self._engines:
             ids, mark = engine.slot.ids, engine.output.log_mark
             load = _load_message(options, engine=ids.get("engine", ""), log_mark=mark)
@@ -161,7 +157,12 @@ class EnginePool:
             start=lambda: EngineProcess(output.fds, self._variables(gpu)),
             ids=lambda: _log_ids(slot),
         )
-        subscribers = Subscribers(Fanout(settings.clock, _call_soon), LatestFrames(self._encoder))
+        subscribers = Subscribers(
+            Fanout(settings.clock, _call_soon),
+            LatestFrames(self._encoder),
+            on_join=lambda client: slot.on_subscriber_joined(client),
+            on_leave=lambda client: slot.on_subscriber_left(client),
+        )
         playout = Playout(settings.clock, self._encoder, subscribers, supervisor.send, settings.metrics)
         slot = EngineSlot(
             number,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,16 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
-from reactor_runtime.server.options import ReloadReport
+from reactor_runtime.server.options import ReloadReport, TurnLimits
 from reactor_runtime.server.sessions.reload_notices import ReloadNotices
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
-from reactor_runtime.server.sessions.slot import SessionEnd, SlotCallbacks, SlotSettings, SlotStatistics
+from reactor_runtime.server.sessions.slot import (
+    SessionEnd,
+    SlotCallbacks,
+    SlotSettings,
+    SlotStatistics,
+    VacantSession,
+)
 from reactor_runtime.server.sessions.turn import TurnEnd, TurnNotice
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.server.sessions.welcome import welcome_message
@@ -86,16 +93,34 @@ class EngineSlot:
         """Return whether there is a session that has started, and can be watched."""
         return self._started and self.engine.phase is EnginePhase.READY
 
+    @property
+    def shared(self) -> bool:
+        """Return whether every client of the session may send events."""
+        return self._settings.options.shared or self._has_rule("shared")
+
+    def _has_rule(self, name: str) -> bool:
+        contract = self.engine.contract
+        return contract is not None and bool(contract.get(name))
+
+    @property
+    def _limits(self) -> TurnLimits:
+        limits = self._settings.options.limits
+        follows = self._has_rule("follows_clients")
+        return replace(limits, resume_grace_s=limits.outlives_s) if follows and limits.outlives_s else limits
+
     def start_session(self, controller: Client) -> None:
         """Start a session for a controller; the engine is ready, and the slot has no session."""
+        follows = self._has_rule("follows_clients")
         self.session = ServedSession(
             controller,
             self.subscribers,
             self._playout,
             self.engine.send,
             clock=self._settings.clock,
-            limits=self._settings.options.limits,
+            limits=self._limits,
             log_ids=self.ids,
+            has_clients=follows or self.shared,
+            outlives=follows and self._settings.options.limits.outlives_s > 0,
         )
         self.session.start()
 
@@ -110,14 +135,14 @@ class EngineSlot:
             return
         session = self.session if self._started else None
         controls = session is not None and session.controller is client
-        settings = self._settings
         welcome = welcome_message(
             session,
             contract,
             model=self.model_name,
             client=client.id,
             controls=controls,
-            limits=settings.options.limits,
+            shared=self.shared,
+            limits=self._limits,
             reload=self.reload.newest,
         )
         client.send_message("reactor.welcome", welcome)
@@ -126,6 +151,14 @@ class EngineSlot:
                 if left_s is not None:
                     client.send_message("reactor.session", {"phase": notice, "seconds": left_s})
         self.subscribers.join(client, controls=controls, held=session is not None)
+
+    def on_subscriber_joined(self, client: Client) -> None:
+        if self.session is not None and self._started:
+            self.session.add_client(client)
+
+    def on_subscriber_left(self, client: Client) -> None:
+        if self.session is not None:
+            self.session.remove_client(client)
 
     def resume_session(self, client: Client) -> None:
         """Continue the session with another connection of its controller."""
@@ -144,8 +177,25 @@ class EngineSlot:
         if session is None:
             return
         session.is_broken = lost
+        if session.outlives and session.phase is SessionPhase.RUNNING:
+            session.vacate()
+            self._callbacks.on_vacant(VacantSession(self, lambda: _is_vacant(session), self._take_over))
+            return
+        if session.has_clients:
+            self.subscribers.leave(session.controller)
         if not (lost and session.hold()):
             session.stop()
+
+    def _take_over(self, client: Client) -> None:
+        """Continue the session, whose controller has left, with another one."""
+        session = self.session
+        assert session is not None, "it is vacant"
+        session.take_over(client)
+        logger.info(
+            "session continued id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.log_fields
+        )
+        self.subscribe(client)
+        client.send_message("reactor.session", {"phase": "started", "session": session.id})
 
     def close_session(self) -> None:
         """End a session that the engine has not ended before the end of the server."""
@@ -256,6 +306,8 @@ class EngineSlot:
         self._playout.start_session(session.id, session.started_at)
         self.subscribers.clear_frames()
         self.subscribe(controller)
+        for subscriber in self.subscribers:
+            session.add_client(subscriber)
         self._callbacks.on_session_visible(self)
         waiting = self._wait_queue.waiting
         self.subscribers.send_message("reactor.session", {"phase": "started", "session": session.id}, but=waiting)
@@ -301,6 +353,10 @@ class EngineSlot:
         code = CloseCode.SERVER_STOPPING if reason == RESTARTING else CloseCode.SESSION_OVER
         session.controller.close(CloseCode.MODEL_FAILED if failed else code, message)
         self._callbacks.on_session_ended(self)
+
+
+def _is_vacant(session: ServedSession) -> bool:
+    return session.is_vacant and session.phase is SessionPhase.RUNNING
 
 
 def _with_line(error: errors.ReactorError) -> str:

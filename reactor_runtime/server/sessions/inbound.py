@@ -14,7 +14,7 @@ from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
-from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
+from reactor_runtime.server.sessions.session import SOURCE_S, ServedSession, SessionPhase
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.workers.engine import Engine
@@ -30,13 +30,13 @@ class Inbound:
 
     def route_event(self, client: Client, event: Event) -> None:
         """Send a controller's event to the engine, or answer with an error."""
-        served = self._served(client)
+        served = self._sends_to(client)
         if served is None:
             code, why = ErrorCode.NOT_CONTROLLER, why_not(client, self._admission.slots)
         else:
             session, engine = served
             session.turn.record_activity()
-            if not engine.busy and session.send_event(event):
+            if not engine.busy and session.send_event(event, client):
                 return
             code, why = ErrorCode.RATE_LIMITED, "the model is behind with its events; send fewer"
         client.send_error(code, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type)
@@ -46,7 +46,7 @@ class Inbound:
 
         Only the header is read here; the engine decodes the rest when the model reads it.
         """
-        served = self._served(client)
+        served = self._sends_to(client)
         if served is None:
             client.send_error(
                 ErrorCode.NOT_CONTROLLER, f"{why_not(client, self._admission.slots)}: the binary message was dropped"
@@ -59,9 +59,16 @@ class Inbound:
         except WireError as error:
             client.send_error(error.code, f"{error.message}: the binary message was dropped")
             return
+        if session.has_clients and not session.claims_track(track, client):
+            client.send_error(
+                ErrorCode.NOT_CONTROLLER,
+                f"another client of the session sends {track}: the binary message was dropped; it is taken when that "
+                f"client has left, or has sent nothing for {SOURCE_S:g} s",
+            )
+            return
         # An engine with a backlog would read it too late: media is dropped without an answer.
         if not engine.busy:
-            session.send_media(track, file)
+            session.send_media(track, file, client)
 
     def refuse_dropped(self, client: Client) -> None:
         """Answer a message that was too large to be kept for a client without a session."""
@@ -73,9 +80,13 @@ class Inbound:
         """Return whether a client controls a session that is not ending."""
         return self._served(client) is not None
 
+    def may_send(self, client: Client) -> bool:
+        """Return whether a client may send events to a session that is not ending: it controls it, or it is shared."""
+        return self._sends_to(client) is not None
+
     def record_activity(self, client: Client) -> None:
-        """Restart the idle timeout of the session that a client controls."""
-        served = self._served(client)
+        """Restart the idle timeout of the session that a client sends to."""
+        served = self._sends_to(client)
         if served is not None:
             served[0].turn.record_activity()
 
@@ -87,6 +98,16 @@ class Inbound:
         else:
             session, engine = served
             engine.send(ipc.KeepRecording(session.id))
+
+    def _sends_to(self, client: Client) -> tuple[ServedSession, Engine] | None:
+        """Return the session that a client may send to, and its engine."""
+        served = self._served(client)
+        if served is not None:
+            return served
+        slot = self._admission.slots.watched_by(client)
+        if slot is None or not slot.shared or slot.session is None or slot.session.phase is not SessionPhase.RUNNING:
+            return None
+        return slot.session, slot.engine
 
     def _served(self, client: Client) -> tuple[ServedSession, Engine] | None:
         """Return the session that a client controls, and its engine."""

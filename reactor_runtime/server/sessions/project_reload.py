@@ -6,10 +6,10 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from reactor_runtime import errors
 from reactor_runtime import manifest as manifest_file
-from reactor_runtime.config import GivenConfig
 from reactor_runtime.ipc.messages import Reloaded
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.options import ReloadOptions, ServeOptions
@@ -28,7 +28,6 @@ class ProjectReload:
         self._reload = reload
         self._engines = engines
         self._manifest = options.manifest
-        self._merged = options.merged_config
         self._manifest_files = _files_of(options.manifest)
         # Two reloads at once could apply the older files last.
         self._reloading = asyncio.Lock()
@@ -53,7 +52,7 @@ class ProjectReload:
 
     async def _apply(self, *, everything: bool) -> None:
         try:
-            manifest, given = await asyncio.to_thread(self._read)
+            manifest, config = await asyncio.to_thread(self._read)
         except errors.ReactorError as error:
             self._engines.report_reload(Reloaded("failed", error=errors.to_json(error)))
             return
@@ -66,18 +65,16 @@ class ProjectReload:
             reason = f"reactor.yaml names {manifest.model} now"
         if manifest.environment != before.environment:
             reason = "reactor.yaml names other variables now"
-        self._merged = given.merged
-        self._engines.reload(manifest, given.values, given.merged, everything=everything, restart_reason=reason)
+        self._engines.reload(manifest, config, everything=everything, restart_reason=reason)
 
-    def _read(self) -> tuple[Manifest, GivenConfig]:
+    def _read(self) -> tuple[Manifest, dict[str, Any] | None]:
         manifest = self._manifest
         if manifest.model_at is None:
             # The class was given to serve() or asgi().
             manifest = manifest_file.of_class(manifest.project, manifest.module, manifest.class_name)
         else:
             manifest = manifest_file.load(manifest.project)
-        merged = self._merged if manifest.config_path == self._manifest.config_path else None
-        return manifest, manifest.given_config(self._reload.overrides, merged=merged)
+        return manifest, manifest.given_config(self._reload.overrides).values
 
 
 def _files_of(manifest: Manifest) -> set[Path]:

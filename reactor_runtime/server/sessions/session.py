@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Any
 
-from reactor_runtime.clock import Clock
+from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.ipc import messages as ipc
-from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.options import TurnLimits
@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 # How much is kept from a client that sends before the engine has started its session, besides the newest media.
 MOST_EARLY = 100
 MOST_EARLY_BYTES = 4 << 20
+# After so long without a frame or sound of its source, another client may send an input track.
+SOURCE_S = 5.0
 
 
 class SessionPhase(StrEnum):
@@ -44,7 +46,8 @@ class ServedSession:
     """Send the controller's events and media to the engine, and the engine's answers to the clients they are for.
 
     `over` is set when the session has ended. `client_id` is the controller's id for the model, however often the
-    controller resumes.
+    controller resumes. With `has_clients` the model knows each client of the session, under the id of its connection.
+    With `outlives` the session goes on without a controller, until `resume_grace_s` after the last client has left.
     """
 
     def __init__(
@@ -57,6 +60,8 @@ class ServedSession:
         clock: Clock,
         limits: TurnLimits,
         log_ids: Mapping[str, str],
+        has_clients: bool = False,
+        outlives: bool = False,
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
@@ -70,7 +75,17 @@ class ServedSession:
         self._send = send
         self.client_id = controller.id
         self.resume_secret = secrets.token_urlsafe(24) if limits.resume_grace_s else None
-        self.turn = Turn(limits, clock, on_notice=self._send_notice, on_end=self.stop)
+        self._limits = limits
+        self._clock = clock
+        self.has_clients = has_clients
+        self.outlives = outlives
+        # The controller has left, and no other one has come.
+        self.is_vacant = False
+        self.clients: dict[str, Client] = {controller.id: controller} if has_clients else {}
+        self._grace: Timer | None = None
+        # Who sends each input track, and since when it is silent.
+        self._sources: dict[str, tuple[Client, float]] = {}
+        self.turn = self._new_turn()
         self.end = TurnEnd.LEFT
         # Whether the connection of the controller broke.
         self.is_broken = False
@@ -80,6 +95,9 @@ class ServedSession:
         self.lost_inputs: dict[str, int] = {}
         self._early: list[ipc.ClientEvent | ipc.ClientMedia] = []
         self._untaken: dict[str, asyncio.Event] = {}
+
+    def _new_turn(self) -> Turn:
+        return Turn(self._limits, self._clock, on_notice=self._send_notice, on_end=self.stop)
 
     def start(self) -> None:
         """Request a session from the engine, which answers when it has a fresh state."""
@@ -101,7 +119,69 @@ class ServedSession:
             self.phase = SessionPhase.STOPPING
             self.end = end
             self.turn.stop()
+            self._cancel_grace()
             self._send(ipc.StopSession(self.id))
+
+    def add_client(self, client: Client) -> None:
+        """Report a client of the running session to the model."""
+        if not self.has_clients or self.phase is not SessionPhase.RUNNING or client.id in self.clients:
+            return
+        self.clients[client.id] = client
+        self._cancel_grace()
+        self._report_client(client)
+
+    def remove_client(self, client: Client) -> None:
+        """Report that a client has gone; a session that outlives its clients ends some time after the last one."""
+        for track in [track for track, (source, _) in self._sources.items() if source is client]:
+            del self._sources[track]
+        if self.clients.pop(client.id, None) is None or self.phase is not SessionPhase.RUNNING:
+            return
+        self._send(ipc.ClientLeft(self.id, client.id))
+        if self.outlives and not self.clients:
+            self._grace = self._clock.call_at(self._clock.now() + self._limits.resume_grace_s, self.stop)
+
+    def _report_client(self, client: Client) -> None:
+        role = Role.CONTROLLER if client is self.controller else Role.VIEWER
+        self._send(ipc.ClientJoined(self.id, client.id, role, client.joined_at_unix))
+
+    def _cancel_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    def vacate(self) -> None:
+        """Go on without a controller: the next one that comes continues the session."""
+        self.turn.stop()
+        self.turn = self._new_turn()
+        self.is_vacant = True
+        self._subscribers.leave(self.controller)
+        # One that was never subscribed.
+        self.remove_client(self.controller)
+
+    def take_over(self, client: Client) -> None:
+        """Continue with another controller, which begins a turn; the secret of the former one becomes invalid."""
+        self.resume_secret = secrets.token_urlsafe(24)
+        self._continue_with(client)
+
+    def _continue_with(self, client: Client) -> None:
+        former, self.controller = self.controller, client
+        self.is_broken = self.is_vacant = False
+        self.client_id = client.id
+        client.ids.update({**former.ids, **client.ids})
+        self._cancel_grace()
+        if client.id in self.clients:
+            # It has watched, as a viewer.
+            self._report_client(client)
+        self.turn.start(client.used_s)
+
+    def claims_track(self, track: str, client: Client) -> bool:
+        """Return whether a client may send an input track: only one client of a session does, until it is silent."""
+        now = self._clock.now()
+        source, at = self._sources.get(track, (client, now))
+        if source is not client and now < at + SOURCE_S:
+            return False
+        self._sources[track] = client, now
+        return True
 
     def hold(self) -> bool:
         """Keep the session for a controller that has lost its connection; return False where it may not resume."""
@@ -119,7 +199,12 @@ class ServedSession:
 
     def resume(self, client: Client) -> None:
         """Continue with another connection of the controller, and close the former one."""
+        if self.is_vacant:
+            self._continue_with(client)
+            return
         former, self.controller = self.controller, client
+        if self.has_clients:
+            self.client_id = client.id
         self.is_broken = False
         client.ids.update({**former.ids, **client.ids})
         self._subscribers.leave(former)
@@ -127,11 +212,14 @@ class ServedSession:
         self.turn.controller_returned()
         self._send(ipc.Hold(self.id, held=False))
 
-    def send_event(self, event: Event) -> bool:
-        """Send an event, or keep it until the session has started; return False when too many are kept."""
-        controller = self.controller
-        arrived_at = controller.clock.now()
-        message = ipc.ClientEvent(self.id, controller.id, event.id, event.type, event.data_json, arrived_at)
+    def send_event(self, event: Event, client: Client | None = None) -> bool:
+        """Send an event of a client, by default the controller, or keep it until the session has started.
+
+        Return False when too many are kept.
+        """
+        sender = client or self.controller
+        arrived_at = sender.clock.now()
+        message = ipc.ClientEvent(self.id, sender.id, event.id, event.type, event.data_json, arrived_at)
         if self.phase is not SessionPhase.STARTING:
             self._send(message)
             return True
@@ -141,9 +229,9 @@ class ServedSession:
         self._early.append(message)
         return True
 
-    def send_media(self, track: str, file: bytes) -> None:
+    def send_media(self, track: str, file: bytes, client: Client | None = None) -> None:
         """Send an image or sound; until the session has started, keep the newest of each track."""
-        message = ipc.ClientMedia(self.id, track, file)
+        message = ipc.ClientMedia(self.id, track, file, (client or self.controller).id if self.has_clients else "")
         if self.phase is not SessionPhase.STARTING:
             self._send(message)
             return
@@ -201,17 +289,22 @@ class ServedSession:
         else:
             self._subscribers.send_message("reactor.session", data)
 
-    def _is_for_former_connection(self, answer: ipc.EventApplied | ipc.EventRefused) -> bool:
-        """Return whether an answer has the id of another connection: an id is valid on its own connection only."""
-        return answer.ticket is not None and answer.client != self.controller.id
+    def _receiver_of(self, answer: ipc.EventApplied | ipc.EventRefused) -> Client | None:
+        """Return the client that an answer is for; None if it has gone."""
+        if self.has_clients:
+            return self.clients.get(answer.client)
+        # The id of an event is valid on its own connection only.
+        is_for_former = answer.ticket is not None and answer.client != self.controller.id
+        return None if is_for_former else self.controller
 
     def _answer(self, answer: ipc.EventApplied | ipc.EventRefused, text: str) -> None:
         # The controller may have resumed while the answer waited for messages.
-        if self._is_for_former_connection(answer):
+        client = self._receiver_of(answer)
+        if client is None:
             logger.debug("an answer for a connection that has gone session=%s", self.id)
             return
         if isinstance(answer, ipc.EventRefused):
-            self.controller.send_error(
+            client.send_error(
                 answer.code,
                 answer.message,
                 message_id=answer.ticket,
@@ -219,12 +312,14 @@ class ServedSession:
                 event=answer.event or None,
             )
         elif text:
-            self.controller.send_alone(text)
+            client.send_alone(text)
 
     def _deliver(self, message: ipc.MessageSent, text: str) -> None:
         if message.client is None:
             self._subscribers.send_text(text)
-        elif message.client == self.client_id:
+        elif (client := self.clients.get(message.client)) is not None:
+            client.send_alone(text)
+        elif message.client == self.client_id and not self.has_clients:
             self.controller.send_alone(text)
 
 

@@ -187,13 +187,23 @@ class Slot(Protocol):
 S = TypeVar("S", bound=Slot)
 
 
+@dataclass(frozen=True, slots=True)
+class VacantSession(Generic[S]):
+    """Hold a session that goes on without a controller; `take` makes a client its controller."""
+
+    slot: S
+    is_vacant: Callable[[], bool]
+    take: Callable[[Client], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotCallbacks(Generic[S]):
     """Hold the callbacks of admission that its slots call.
 
     `on_ready` gets the seconds that loading took, or None if a slot with a loaded model serves again.
     `on_session_visible` is called when a session can be watched, before its start is announced, and
-    `on_session_started` after that. `on_lost` is called when a slot has lost its model.
+    `on_session_started` after that. `on_lost` is called when a slot has lost its model, and `on_vacant` when the
+    controller has left a session that goes on.
     """
 
     on_ready: Callable[[S, float | None], None]
@@ -201,3 +211,4 @@ class SlotCallbacks(Generic[S]):
     on_session_visible: Callable[[S], None]
     on_session_started: Callable[[], None]
     on_session_ended: Callable[[S], None]
+    on_vacant: Callable[[VacantSession[S]], None] = lambda _: None

@@ -8,7 +8,7 @@ from typing import Any, Generic
 
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import S, Slot
+from reactor_runtime.server.sessions.slot import S, Slot, VacantSession
 from reactor_runtime.server.workers.engine import EnginePhase
 
 
@@ -30,6 +30,8 @@ class SlotPool(Generic[S]):
         self._free: list[tuple[int, int]] = []
         self._in_free: set[tuple[int, int]] = set()
         self._slot_of: dict[Client, S] = {}
+        # The sessions that may wait for a controller, those that have waited longest first.
+        self._vacant: dict[S, VacantSession[S]] = {}
 
     def __iter__(self) -> Iterator[S]:
         return iter(self._slots.values())
@@ -46,6 +48,7 @@ class SlotPool(Generic[S]):
 
     def remove(self, slot: S) -> None:
         del self._slots[slot.number]
+        self._vacant.pop(slot, None)
 
     def offer(self, slot: S) -> None:
         """Record that a slot may be free now: its model is ready, or its session has ended."""
@@ -67,6 +70,19 @@ class SlotPool(Generic[S]):
             is_free = slot is not None and slot.session is None and _accepts_sessions(slot)
             if slot is not None and is_free and slot.failed_in_a_row == rank[0]:
                 return slot
+        return None
+
+    def offer_vacant(self, session: VacantSession[S]) -> None:
+        """Record a session that goes on without a controller."""
+        self._vacant.pop(session.slot, None)
+        self._vacant[session.slot] = session
+
+    def take_vacant(self) -> VacantSession[S] | None:
+        """Return the session that has waited longest for a controller, which the caller gives it; None without one."""
+        while self._vacant:
+            session = self._vacant.pop(next(iter(self._vacant)))
+            if session.is_vacant():
+                return session
         return None
 
     def bind(self, client: Client, slot: S | None) -> None:
@@ -96,8 +112,12 @@ class SlotPool(Generic[S]):
 
     @property
     def vacant_count(self) -> int:
-        """Return the number of slots without a session whose engine is ready or loads, or that can be added."""
-        vacant = sum(slot.session is None and slot.engine.phase is not EnginePhase.FAILED for slot in self)
+        """Return the number of slots for another controller.
+
+        They have no session, and an engine that is ready or loads, or a session without a controller, or can be added.
+        """
+        vacant = sum(session.is_vacant() for session in self._vacant.values())
+        vacant += sum(slot.session is None and slot.engine.phase is not EnginePhase.FAILED for slot in self)
         return vacant + max(0, self._most - len(self))
 
     @property

@@ -19,12 +19,14 @@ def welcome_message(
     model: str,
     client: str,
     controls: bool,
+    shared: bool = False,
     limits: TurnLimits,
     reload: ReloadMessage | None = None,
 ) -> WelcomeMessage:
     """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
 
-    Only the client that `controls` the session gets the secrets to resume it and to upload files to it.
+    Only the client that `controls` the session gets the secret to resume it, and only one that may send to it that for
+    uploads: with `shared` every client.
     """
     controlled = session if controls else None
     return {
@@ -37,7 +39,8 @@ def welcome_message(
         "schema": contract["schema"],
         "state": {} if session is None else session.state,
         "resume": None if controlled is None else controlled.resume_secret,
-        "upload_key": None if controlled is None else controlled.upload_key,
+        "upload_key": session.upload_key if session is not None and (controls or shared) else None,
+        "shared": shared,
         "limits": {
             "max_text_bytes": MAX_TEXT_BYTES,
             "max_media_bytes": MAX_MEDIA_BYTES,

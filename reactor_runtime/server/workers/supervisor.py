@@ -278,6 +278,10 @@ class Supervisor:
                     self.send(_files_of(self._load))
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
+            case ipc.Ended() if message.crashed:
+                # A client that connects from here on waits for the next process.
+                self._begin_loading()
+                callbacks.on_message(message)
             case _:
                 callbacks.on_message(message)
 

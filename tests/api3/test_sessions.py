@@ -1,0 +1,297 @@
+"""Sessions of programs for 3.x: hooks in their order, snapshots to viewers, sessions without a client, crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import reactor
+from tests.server.client import WireClient, client, controlling
+from tests.server.running import RunningServer, listening, serving
+
+MANIFEST = "model: {name: stub}\nruntime: {import: model:Stub}\n"
+HEAD = """\
+import numpy as np
+
+from reactor_runtime import (
+    Audio, ClientInfo, CommandError, InputField, InputState, ModelMessage, Output, ReactorModel, ReactorPipeline,
+    UploadedFile, Video, connected, disconnected, event, session_ended, session_started,
+)
+
+
+class Snapshot(ModelMessage):
+    level: int
+    clients: list[str]
+
+
+class Uploaded(ModelMessage):
+    size: int
+
+
+class State(InputState):
+    level: int = InputField(default=50, ge=0, le=255)
+
+
+class Hooks:
+    state: State
+
+    def load(self, config_path):
+        self.ids = []
+        print("LOADED", flush=True)
+
+    def note(self, what):
+        print("NOTE", what, self.state.level, bool(self.connected), flush=True)
+
+    @session_started
+    def start(self):
+        self.note("started")
+
+    @connected
+    async def join(self, client: ClientInfo):
+        self.ids.append(client.id)
+        await client.send(Snapshot(level=self.state.level, clients=list(self.ids)))
+        self.note("+" + client.role)
+
+    @disconnected
+    def leave(self, client: ClientInfo):
+        self.ids.remove(client.id)
+        self.note("-" + client.role)
+
+    @session_ended
+    def end(self, client=None):
+        self.note("ended")
+        self.ids.clear()
+
+    @event(name="upload")
+    def upload(self, file: UploadedFile) -> Uploaded:
+        return Uploaded(size=len(file.data))
+
+    @event(name="refuse")
+    def refuse(self):
+        raise CommandError("busy", "not now")
+
+"""
+PIPELINE = (
+    HEAD
+    + """
+class Picture(Output):
+    main: Video
+
+
+class Stub(Hooks, ReactorPipeline):
+    state: State
+    output: Picture
+    fps = 30
+
+    def inference(self):
+        while True:
+            if self.state.level == 13:
+                raise RuntimeError("unlucky")
+            yield Picture(main=np.full((32, 48, 3), self.state.level, np.uint8))
+"""
+)
+LOOP = (
+    HEAD
+    + """
+class Sounding(Output):
+    main: Video
+    voice: Audio
+
+
+class Stub(Hooks, ReactorModel):
+    state: State
+    output_class: Sounding
+    fps = 25
+
+    @event(name="cut")
+    def cut(self):
+        self.output_buffer.flush()
+
+    async def run(self):
+        while True:
+            await self.connected.wait()
+            while self.connected:
+                if self.state.level == 13:
+                    raise RuntimeError("CUDA error")
+                frame = np.full((2, 32, 48, 3), self.state.level, np.uint8)
+                await self.emit(Sounding(main=frame, voice=np.zeros((1, 3840), np.int16)))
+"""
+)
+PROGRAMS = {"pipeline": PIPELINE, "loop": LOOP}
+
+
+def project(directory: Path, program: str) -> Path:
+    (directory / "reactor.yaml").write_text(MANIFEST)
+    (directory / "model.py").write_text(PROGRAMS[program])
+    return directory
+
+
+@pytest.fixture(params=PROGRAMS)
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningServer]:
+    with listening(project(tmp_path, request.param)) as server:
+        server.wait_for("ready in")
+        yield server
+
+
+def notes(server: RunningServer) -> list[str]:
+    return re.findall(r"^NOTE (.+)$", server.log, re.MULTILINE)
+
+
+def wait_for_note(server: RunningServer, note: str, count: int = 1) -> None:
+    server.until(lambda: notes(server).count(note) == count, f"{count} of {note}")
+
+
+async def snapshot(client: WireClient) -> dict[str, object]:
+    return await client.data("snapshot")
+
+
+async def test_viewers_have_hooks_and_snapshots_and_the_session_outlives_all(served: RunningServer) -> None:
+    async with controlling(served.url) as first:
+        assert (await snapshot(first))["level"] == 50
+        assert (await first.ask("set_level", {"level": 200}))["type"] == "reactor.reply"
+        while (await first.frame()).level < 190:
+            pass
+        async with client(served.url, role="viewer") as viewer:
+            seen = await snapshot(viewer)
+            assert seen["level"] == 200
+            assert len(seen["clients"]) == 2  # type: ignore[arg-type]
+            assert (await viewer.ask("set_level", {"level": 1}))["data"]["code"] == "not_controller"
+        wait_for_note(served, "-viewer 200 True")
+        session = (await first.data("reactor.stats"), first.texts[0]["data"]["session"])[1]
+        # The snapshot of the viewer is not for the controller.
+        assert sum(text["type"] == "snapshot" for text in first.texts) == 1
+    wait_for_note(served, "-controller 200 False")
+    async with controlling(served.url) as second:
+        # It is the same session, with its state.
+        assert second.texts[0]["data"]["session"] == session
+        assert second.texts[0]["data"]["state"] == {"level": 200}
+        assert (await snapshot(second))["level"] == 200
+        assert (await second.frame(applied=1)).level > 190
+    wait_for_note(served, "-controller 200 False", 2)
+    served.stop()
+    assert notes(served) == [
+        "started 50 False",
+        "+controller 50 True",
+        "+viewer 200 True",
+        "-viewer 200 True",
+        "-controller 200 False",
+        "+controller 200 True",
+        "-controller 200 False",
+        "ended 200 False",
+    ]
+
+
+async def test_events_uploads_and_refusals(served: RunningServer) -> None:
+    async with controlling(served.url) as controller:
+        key = controller.texts[0]["data"]["upload_key"]
+        address = f"http://127.0.0.1:{served.port}/uploads?key={key}"
+        upload = urllib.request.Request(address, b"12345", {"Content-Type": "text/plain"})
+        body = (await asyncio.to_thread(urllib.request.urlopen, upload)).read().decode()
+        found = re.search(r'"upload": ?"([^"]+)"', body)
+        assert found is not None
+        reply = await controller.ask("upload", {"file": {"upload": found[1]}})
+        assert reply["data"]["message"] == {"type": "uploaded", "data": {"size": 5}}
+        error = await controller.ask("refuse")
+        assert (error["type"], error["data"]["code"], error["data"]["message"]) == ("reactor.error", "busy", "not now")
+
+
+async def test_a_crash_of_run_is_told_with_its_line_and_the_model_is_loaded_again(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "loop")) as server:
+        async with controlling(server.url) as controller:
+            await controller.frame()
+            await controller.send("set_level", {"level": 13})
+            error = await controller.data("reactor.error")
+            assert error["code"] == "model_error"
+            line = LOOP.splitlines().index('                    raise RuntimeError("CUDA error")') + 1
+            assert f"RuntimeError: CUDA error (model.py:{line})" in error["message"]
+            assert (await controller.closed())[0] == 1011
+        async with controlling(server.url) as other:
+            assert (await snapshot(other))["level"] == 50
+            await other.frame()
+        assert server.log.count("LOADED") == 2
+        # A second crash soon after waits.
+        async with controlling(server.url) as controller:
+            await controller.send("set_level", {"level": 13})
+            await controller.closed()
+        server.wait_for(r"it is started again in 0\.5 s")
+        server.until(lambda: server.log.count("LOADED") == 3, "a third load")
+        server.wait_for_health("ready")
+
+
+async def test_an_exception_of_inference_ends_the_session_and_not_the_model(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline")) as server:
+        async with controlling(server.url) as controller:
+            await controller.frame()
+            await controller.send("set_level", {"level": 13})
+            assert (await controller.closed())[0] == 1011
+        async with controlling(server.url) as other:
+            assert (await snapshot(other))["level"] == 50
+        assert server.log.count("LOADED") == 1
+
+
+async def test_flush_and_sound_of_a_loop(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "loop")) as server:
+        async with controlling(server.url) as controller:
+            assert (await controller.sound()).sample_rate == 48_000
+            await controller.frame()
+            assert (await controller.ask("cut"))["type"] == "reactor.reply"
+            while not (await controller.frame()).header.flags & 1:
+                pass
+
+
+async def test_the_next_controller_in_the_queue_continues_the_session(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline")) as server:
+        async with client(server.url) as first:
+            session = (await first.data("reactor.session", phase="started"))["session"]
+            async with client(server.url) as waiting:
+                await waiting.data("reactor.queue", position=1)
+                await first.socket.close()
+                assert (await waiting.data("reactor.session", phase="started"))["session"] == session
+                assert (await snapshot(waiting))["level"] == 50
+
+
+async def test_without_a_grace_period_a_session_ends_with_its_controller(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline"), "--resume-grace", "0") as server:
+        async with controlling(server.url) as controller:
+            await controller.frame()
+        wait_for_note(server, "ended 50 False")
+        assert notes(server)[-2:] == ["-controller 50 False", "ended 50 False"]
+        async with controlling(server.url):
+            wait_for_note(server, "started 50 False", 2)
+
+
+async def test_a_session_ends_after_the_grace_period(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline"), "--resume-grace", "1") as server:
+        async with controlling(server.url) as controller:
+            assert controller.texts[0]["data"]["limits"]["resume_grace_s"] == 1
+            await controller.frame()
+        wait_for_note(server, "ended 50 False")
+        server.wait_for_health("ready")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_commands_run_the_program(program: str, tmp_path: Path) -> None:
+    project(tmp_path, program)
+    checked = reactor("check", "--step", cwd=tmp_path)
+    assert (checked.code, checked.out.splitlines()[0]) == (0, "stub  model:Stub"), checked.err
+    rendered = reactor("render", "--seconds", "0.5", "--out", "frames/", cwd=tmp_path)
+    assert rendered.code == 0, rendered.err
+
+
+async def test_a_recorded_session_with_viewers_is_replayed(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline"), "--record", str(tmp_path / "sessions")) as server:
+        async with controlling(server.url) as controller:
+            await controller.frame()
+            async with client(server.url, role="viewer") as viewer:
+                await snapshot(viewer)
+            wait_for_note(server, "-viewer 50 True")
+            await controller.ask("set_level", {"level": 90})
+            await controller.frame(applied=1)
+    [recording] = (tmp_path / "sessions").glob("*.mcap")
+    outcome = reactor("replay", str(recording), cwd=tmp_path)
+    assert (outcome.code, outcome.out.startswith("equal")) == (0, True), outcome.out + outcome.err
