@@ -132,7 +132,7 @@ class BlockingSession(SessionInfo):
         return self._thread.run(self._session.send(event, data, **values))
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
-        """Send an event without a reply; return false, and send nothing, while this client controls no session."""
+        """Send an event without a reply; return false, and send nothing, while this client may not send events."""
         return self._thread.call(lambda: self._session.notify(event, data, **values))
 
     def messages(self) -> Iterator[Message]:

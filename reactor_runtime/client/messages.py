@@ -153,7 +153,10 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The server's description of the model and of the session; `resume` and `upload_key` are secrets."""
+    """The server's description of the model and of the session; `resume` and `upload_key` are secrets.
+
+    With `shared` every client of the session may send events.
+    """
 
     model: str
     role: Role
@@ -164,6 +167,7 @@ class Welcome:
     resume: str | None = field(default=None, repr=False)
     upload_key: str | None = field(default=None, repr=False)
     reload: ReloadNotice | None = None
+    shared: bool = False
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -180,6 +184,7 @@ class Welcome:
             _optional_text(data.get("resume")),
             _optional_text(data.get("upload_key")),
             None if data.get("reload") is None else ReloadNotice.from_data(data["reload"]),
+            data.get("shared") is True,
         )
 
     @property

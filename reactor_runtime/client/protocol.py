@@ -197,6 +197,11 @@ class ClientProtocol:
         return self.knows_model and (self.role == "viewer" or self.status.phase is Phase.CONNECTED)
 
     @property
+    def may_send(self) -> bool:
+        """Return whether the server accepts events of this client now."""
+        return self.ready and (self.role == "controller" or (self.welcome.shared and self.welcome.session is not None))
+
+    @property
     def has_resumable_session(self) -> bool:
         """Return whether the server is expected to keep a session for this controller."""
         return self.role == "controller" and self.welcome.resume is not None and self.scope.error is None

@@ -66,6 +66,14 @@ class SessionInfo:
         return self._streams.protocol.role
 
     @property
+    def may_send(self) -> bool:
+        """Return whether the server accepts events of this client now.
+
+        It does from the controller, and in a shared session from every client.
+        """
+        return self._streams.protocol.may_send
+
+    @property
     def limits(self) -> Mapping[str, Any]:
         """Return the server's limits, as in its welcome."""
         return self._streams.protocol.welcome.limits
@@ -132,16 +140,16 @@ class Session(SessionInfo):
         )
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
-        """Send an event without a reply; return false, and send nothing, while this client controls no session.
+        """Send an event without a reply; return false, and send nothing, while this client may not send events.
 
-        That is the case in the wait queue, while the model loads, without a connection, and for a viewer. An error that
-        the server returns is logged. Raises the error that ended the client.
+        That is the case in the wait queue, while the model loads, without a connection, and for a viewer of a session
+        that is not shared. An error that the server returns is logged. Raises the error that ended the client.
         """
         protocol = self._streams.protocol
         if protocol.final_error is not None:
             protocol.scope.check()
         text = write_event(event, {**(data or {}), **values}, max_bytes=protocol.welcome.max_text_bytes)
-        if self.role != "controller" or not protocol.ready:
+        if not protocol.may_send:
             return False
         self._streams.send_text(text)
         return True
@@ -299,7 +307,7 @@ class Session(SessionInfo):
         self._streams.protocol.scope.check()
         key = self._streams.protocol.welcome.upload_key
         if key is None:
-            raise ValueError("only the controller of a running session can upload files")
+            raise ValueError("only a client that may send events to a running session can upload files")
         file = File.from_content(content, name, content_type)
         upload = Upload(self.connection.route.address, key, file, tls=self.connection.tls)
         try:

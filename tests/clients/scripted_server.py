@@ -107,6 +107,7 @@ class Script:
             state={},
             resume="secret" if keeps else None,
             upload_key=None,
+            shared=False,
             limits={"resume_grace_s": 60 if keeps else None},
         )
         if session is not None:

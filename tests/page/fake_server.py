@@ -62,6 +62,7 @@ class Script:
     loading_s: float = 0.5
     progress: float | None = None
     held_loading: bool = False
+    shared: bool = False
     failed: str = ""
     refuse: int = 0
     role: str = ""
@@ -318,6 +319,7 @@ class FakeServer:
             "model": self.script.model,
             "resume": self.script.resume,
             "upload_key": None,
+            "shared": self.script.shared,
             "tracks": self._contract()["tracks"],
             "schema": self._contract()["schema"],
             "state": self.state,

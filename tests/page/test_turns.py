@@ -34,6 +34,13 @@ def test_who_waits_watches_and_sees_the_place(page: Page, server: FakeServer) ->
     expect(page.locator("#role")).to_have_text(re.compile(r"Turn ends in 3:[12]\d · View only"))
 
 
+def test_a_viewer_of_a_shared_session_has_the_controls(page: Page, server: FakeServer) -> None:
+    server.script.role, server.script.shared = "viewer", True
+    start(page, server)
+    expect(page.locator("#role")).to_have_text("Everyone has the controls")
+    expect(page.locator("#controls button").first).to_be_enabled()
+
+
 def test_the_time_left_is_shown_and_stands_out_in_the_last_minute(page: Page, server: FakeServer) -> None:
     start(page, server)
     expect(page.locator("#role")).to_have_text("You have the controls")

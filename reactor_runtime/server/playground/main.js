@@ -30,10 +30,10 @@ function withPanels(use) {
 const log = (...entry) => withPanels((loaded) => loaded.log.add(...entry));
 
 on("session", (welcome) => {
-  const { session: id, role, model } = welcome;
+  const { session: id, model } = welcome;
   status.model = model ?? "Reactor";
   status.turnEnds = null;
-  status.roleNote = role === "controller" ? "The controls are loading" : "";
+  status.roleNote = session.maySend ? "The controls are loading" : "";
   stage.restart();
   withPanels(({ controls, log: entries, metrics, bindings, media, toolbar }) => {
     const hasSound = session.speaker.tracks.length > 0;
@@ -64,7 +64,7 @@ on("status", (now) => {
   const isEnd = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase);
   // The visible frame is of a session that is over.
   const alone = phase === "connected" && !session.id;
-  const shown = { ...describeStatus(alone ? { phase: "alone" } : now), ...(isEnd && status.now) };
+  const shown = { ...describeStatus(alone ? { phase: "alone" } : { ...now, maySend: session.maySend }), ...(isEnd && status.now) };
   const failed = shown.phase === "failed";
   const kind = failed ? "error" : "note";
   if (phase === "ended") log(kind, `${shown.headline}: ${shown.detail}`, now);
@@ -73,7 +73,7 @@ on("status", (now) => {
   if (shown.role) status.notice = stage.awaited;
   if (phase === "connecting") return;
   withPanels(({ controls, bindings }) => {
-    controls.enabled = role === "controller";
+    controls.enabled = session.maySend;
     if (!role) bindings.leave();
   });
 });
@@ -104,7 +104,7 @@ on("state", (changes) =>
 on("message", ({ type, data }) => log("message", type, data));
 on("error", (error) => {
   // Reported by "ended".
-  const isKnown = error.code === "model_error" || (error.code === "not_controller" && session.role !== "controller");
+  const isKnown = error.code === "model_error" || (error.code === "not_controller" && !session.maySend);
   if (!isKnown) log("error", error.message || error.code, error);
 });
 on("ignored", ({ what, why }) => log("note", what, why));

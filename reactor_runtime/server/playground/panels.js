@@ -113,7 +113,7 @@ class BindingsPanel {
   #send;
   // what attach() returned
   #bindings = null;
-  // {session, role, schema, state}, as in reactor.welcome
+  // {session, role, shared, schema, state}, as in reactor.welcome
   #session = null;
 
   /** `stage` is the element around the canvases; `send(event, data, inputAt)` returns a promise of the reply. */
@@ -123,11 +123,11 @@ class BindingsPanel {
   }
 
   /** Start with a session. */
-  async begin({ session: id, role, schema, state }) {
+  async begin({ session: id, role, shared, schema, state }) {
     this.leave();
-    const session = { session: id, role, schema, state: { ...state } };
+    const session = { session: id, role, shared, schema, state: { ...state } };
     this.#session = session;
-    if (role !== "controller" || boundEvents(schema) === "{}") return;
+    if ((role !== "controller" && !shared) || boundEvents(schema) === "{}") return;
     const { attach } = await import("./bindings/bindings.js");
     if (this.#session === session) this.#bindings = attach({ send: this.#send, session, stage: this.#stage });
   }
@@ -183,7 +183,7 @@ class MediaPanels {
   async restart() {
     const session = this.#session;
     const hasSound = session.speaker.tracks.length > 0;
-    const inputs = session.role === "controller" ? session.tracks.filter(({ direction }) => direction === "in") : [];
+    const inputs = session.maySend ? session.tracks.filter(({ direction }) => direction === "in") : [];
     const onError = (text) => this.#log.add("error", `No sound: ${text}`);
     if (hasSound)
       this.#load("sound", async () => (await import("./sound.js")).SoundButton.make(byId("listen"), session, onError));

@@ -3,6 +3,7 @@
 import { byId, setText } from "./dom.js";
 
 const VIEWING = "View only";
+const SHARED = "Everyone has the controls";
 const MARKS = { failed: "✕", offline: "○", ended: "○" };
 const CLOSED = {
   1000: ["ended", "Session ended"],
@@ -34,15 +35,15 @@ const descriptions = {
     progress,
     since: performance.now() - 1000 * elapsedS,
   }),
-  waiting: ({ position, length, role }) => ({
+  waiting: ({ position, length, role, maySend }) => ({
     phase: "waiting",
     headline: `Waiting: position ${position} of ${length}`,
     detail: "The session starts when it is your turn.",
-    role: role ? VIEWING : "",
+    role: maySend ? SHARED : role ? VIEWING : "",
   }),
-  connected: ({ role }) =>
+  connected: ({ role, maySend }) =>
     role === "viewer"
-      ? { phase: "watching", headline: "Connected", role: VIEWING }
+      ? { phase: "watching", headline: "Connected", role: maySend ? SHARED : VIEWING }
       : { phase: "connected", headline: "Connected", role: "You have the controls" },
   alone: () => ({
     phase: "watching",

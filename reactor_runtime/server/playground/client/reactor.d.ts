@@ -148,6 +148,8 @@ export interface Welcome<Model extends Modelled = any> {
   state: Model["state"];
   resume: string | null;
   upload_key: string | null;
+  /** Every client of the session may send events; absent on an older server. */
+  shared?: boolean;
   limits: Limits;
   /** Null on a server without `--reload`; absent on an older one. */
   reload?: ReloadNotice | null;
@@ -394,6 +396,8 @@ export class Session<Model extends Modelled = any> {
   readonly status: Status;
   /** Null without a session. */
   readonly role: Role | null;
+  /** Whether the server accepts events of this client now: of the controller, and of every client of a shared session. */
+  readonly maySend: boolean;
   /** The session's id on the server; null without a session. */
   readonly id: string | null;
   readonly model: string | null;

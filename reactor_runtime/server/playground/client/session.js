@@ -75,6 +75,10 @@ export class Session extends EventTarget {
   get role() {
     return this.#protocol.role;
   }
+  get maySend() {
+    // In a shared session every client may.
+    return this.role === "controller" || !!(this.id && this.#protocol.welcome.shared);
+  }
   get state() {
     return this.#protocol.state;
   }
@@ -138,7 +142,7 @@ export class Session extends EventTarget {
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
     // Most messages of the protocol have no reply.
     if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`);
-    if (this.role !== this.#options.role) await this.#ready();
+    if (!this.maySend && this.role !== this.#options.role) await this.#ready();
     const reply = await this.#connection.send(type, data);
     if (typeof reply.n === "number") this.#inputDelay.replied(reply.n, inputAt);
     return reply;
@@ -146,7 +150,7 @@ export class Session extends EventTarget {
 
   notify(type, data = {}) {
     // The server would refuse it.
-    if (this.role !== "controller" && !type.startsWith("reactor.")) return false;
+    if (!this.maySend && !type.startsWith("reactor.")) return false;
     return this.#connection.notify(type, data);
   }
 

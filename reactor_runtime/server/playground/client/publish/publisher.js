@@ -19,7 +19,7 @@ export class Publisher {
   constructor(link) {
     this.#link = link;
     const { session, closing } = link;
-    const onStatus = ({ detail }) => detail.role === "controller" || this.#frames.forEach((frame) => frame.clear());
+    const onStatus = () => session.maySend || this.#frames.forEach((frame) => frame.clear());
     session.addEventListener("status", onStatus, { signal: closing });
   }
 
@@ -40,7 +40,7 @@ export class Publisher {
     const { max_media_bytes: most = Infinity } = session.limits;
     if (file.length > most - HEADER_BYTES)
       throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
-    if (session.role === "controller") find(session, track, kind);
+    if (session.maySend) find(session, track, kind);
     if (kind === "audio") return this.#piece(track, file);
     return senderOf(this.#frames, track, () => new NewestFrame(new FrameSender(this.#link, track))).put(file);
   }

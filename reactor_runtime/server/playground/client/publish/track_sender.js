@@ -136,7 +136,7 @@ class TrackSender {
 
   /** Send a JPEG or WAV; return false if there is no session. */
   send(file) {
-    return this.#session.role === "controller" && this.#connection.sendBytes(withHeader(this.#track, file));
+    return this.#session.maySend && this.#connection.sendBytes(withHeader(this.#track, file));
   }
 
   ping(now) {
