@@ -295,3 +295,92 @@ async def test_a_recorded_session_with_viewers_is_replayed(tmp_path: Path) -> No
     [recording] = (tmp_path / "sessions").glob("*.mcap")
     outcome = reactor("replay", str(recording), cwd=tmp_path)
     assert (outcome.code, outcome.out.startswith("equal")) == (0, True), outcome.out + outcome.err
+
+
+async def test_the_next_controller_continues_a_session_before_it_gets_a_free_slot(tmp_path: Path) -> None:
+    with listening(project(tmp_path, "pipeline"), "--sessions", "2") as server:
+        server.wait_for("ready 2 of 2")
+        async with controlling(server.url) as first, controlling(server.url) as second:
+            ids = [each.texts[0]["data"]["session"] for each in (first, second)]
+            assert len(set(ids)) == 2
+            await second.ask("set_level", {"level": 99})
+            await second.socket.close()
+            wait_for_note(server, "-controller 99 False")
+            async with controlling(server.url) as third:
+                assert third.texts[0]["data"]["session"] == ids[1]
+                assert third.texts[0]["data"]["state"] == {"level": 99}
+            await first.frame()
+        server.stop()
+
+
+async def test_a_resumed_connection_is_another_client_of_the_same_session(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline")) as server:
+        async with controlling(server.url) as first:
+            welcome = first.texts[0]["data"]
+            await first.ask("set_level", {"level": 77})
+            await first.socket.close(4000)
+        wait_for_note(server, "-controller 77 False")
+        async with client(server.url, resume=welcome["resume"]) as again:
+            assert (await again.data("reactor.welcome"))["session"] == welcome["session"]
+            assert (await again.data("reactor.session", phase="resumed"))["session"] == welcome["session"]
+            assert (await snapshot(again))["level"] == 77
+            assert (await again.frame()).level > 60
+
+
+async def test_the_secret_of_a_controller_that_was_replaced_is_invalid(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline")) as server:
+        async with controlling(server.url) as first:
+            secret = first.texts[0]["data"]["resume"]
+        async with controlling(server.url) as second:
+            assert second.texts[0]["data"]["resume"] not in (None, secret)
+            async with client(server.url, resume=secret) as former:
+                assert (await former.data("reactor.queue"))["position"] == 1
+            await second.frame()
+
+
+async def test_a_session_goes_on_while_viewers_watch(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline"), "--resume-grace", "1") as server:
+        async with client(server.url, role="viewer") as viewer:
+            await viewer.data("reactor.welcome")
+            async with controlling(server.url) as controller:
+                await controller.frame()
+            wait_for_note(server, "-controller 50 True")
+            shown = (await viewer.frame()).header.seq
+            # More than the grace period later.
+            while (await viewer.frame()).header.seq < shown + 45:
+                pass
+        wait_for_note(server, "ended 50 False")
+
+
+async def test_hooks_come_in_pairs_on_each_instance_of_a_reload(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline"), "--reload") as server:
+        async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:
+            await snapshot(viewer)
+            source = (tmp_path / "model.py").read_text()
+            (tmp_path / "model.py").write_text(source.replace("self.state.level, np.uint8", "200, np.uint8"))
+            await controller.data("reactor.reload", status="applied")
+            while (await controller.frame()).level < 190:
+                pass
+            # New code in the same instance has no hooks; an instance that is loaded again has.
+            assert len(notes(server)) == 3
+            (tmp_path / "model.py").write_text(source.replace("self.ids = []", "self.ids = list()"))
+            await controller.data("reactor.reload", status="applied")
+            wait_for_note(server, "+viewer 50 True", 2)
+        assert notes(server)[:7] == [
+            "started 50 False",
+            "+controller 50 True",
+            "+viewer 50 True",
+            "ended 50 False",
+            "started 50 False",
+            "+controller 50 True",
+            "+viewer 50 True",
+        ]
+
+
+async def test_a_crash_of_run_without_a_client_loads_the_model_again(tmp_path: Path) -> None:
+    crashing = LOOP.replace("await self.connected.wait()\n", "raise RuntimeError('at once')\n", 1)
+    (project(tmp_path, "loop") / "model.py").write_text(crashing)
+    with listening(tmp_path) as server:
+        server.wait_for(r"run\(\) failed without a client; the model is loaded again")
+        server.wait_for(r"it is started again in 0\.5 s")
+        server.stop()

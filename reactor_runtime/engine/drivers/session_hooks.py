@@ -109,11 +109,12 @@ class SessionHooks:
         self._begun, self._finished = None, False
         if version.model is self._served.model:
             version = self._served.version
-        self._connected.clear_wait()
         if self._follows:
             self._greeted.clear()
+            self._connected.clear()
             await self._call_logged(version, version.contract.on_session_ended, None)
         else:
+            self._connected.clear_wait()
             await self._call_logged(version, version.contract.on_disconnected, self._session.client)
 
     async def _open_following(self, version: Version) -> None:
