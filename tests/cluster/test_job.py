@@ -22,6 +22,7 @@ SHARED: dict[str, Any] = {
     "max_viewers": 7,
     "limits": TurnLimits(**LIMITS),
     "access": Access(**ACCESS, token="abc", hosts=("example.org",)),
+    "shared": True,
     "step_timeout_s": 4.5,
     "load_timeout_s": 5.5,
     "drain_timeout_s": 6.5,
@@ -29,6 +30,7 @@ SHARED: dict[str, Any] = {
     "log_format": "json",
 }
 NOT_IN_ACCESS: Any = LOCAL["access"]
+NOT_IN_LIMITS: Any = LOCAL["limits"]
 
 
 @pytest.fixture
@@ -56,15 +58,18 @@ def at_worker(project: Path, **of_front: Any) -> ServeOptions:
 def test_a_worker_gets_each_option_that_is_not_local(project: Path, name: str) -> None:
     of_worker = getattr(at_worker(project, **{name: SHARED[name]}), name)
     expected = SHARED[name]
+    if name == "limits":
+        expected = replace(expected, outlives_s=0.0)
     if name == "access":
         expected = replace(expected, **{each: getattr(of_worker, each) for each in NOT_IN_ACCESS})
     assert of_worker == expected
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(TurnLimits)])
+@pytest.mark.parametrize("name", [each.name for each in fields(TurnLimits) if each.name not in NOT_IN_LIMITS])
 def test_a_worker_gets_each_limit(project: Path, name: str) -> None:
-    limits = TurnLimits(**{name: LIMITS[name]})
-    assert at_worker(project, limits=limits).limits == limits
+    of_worker = at_worker(project, limits=TurnLimits(**{name: LIMITS[name]})).limits
+    assert getattr(of_worker, name) == LIMITS[name]
+    assert of_worker.outlives_s == 0
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Access) if each.name not in NOT_IN_ACCESS])
@@ -81,6 +86,7 @@ def test_a_worker_exposes_no_errors_where_its_front_does_not(project: Path) -> N
 def test_local_names_only_fields() -> None:
     assert {each.name for each in fields(ServeOptions)} >= LOCAL.keys()
     assert {each.name for each in fields(Access)} >= NOT_IN_ACCESS
+    assert {each.name for each in fields(TurnLimits)} >= NOT_IN_LIMITS
 
 
 def test_secrets_and_hosts_of_the_front_stay_there(project: Path) -> None:
