@@ -167,12 +167,19 @@ class BlockingSession(SessionInfo):
         """Yield the pieces of an audio track."""
         return self._thread.iterate(lambda: self._session.sound(track))
 
-    def publish(self, track: str, content: object) -> Future[bool]:
+    def publish(
+        self,
+        track: str,
+        content: object,
+        *,
+        metadata: Mapping[str, Any] | bytes | None = None,
+        capture_time_us: int | None = None,
+    ) -> Future[bool]:
         """Send a frame or a piece of sound to the model; returns at once, `result()` waits until it was sent."""
         sent: Future[bool] = Future()
 
         def work() -> None:
-            publishing = self._session.publish(track, content)
+            publishing = self._session.publish(track, content, metadata=metadata, capture_time_us=capture_time_us)
             publishing.add_done_callback(lambda done: sent.set_result(not done.cancelled() and done.result()))
 
         self._thread.call(work)

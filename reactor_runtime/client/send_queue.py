@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from reactor_runtime.client.messages import Track, write
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
+from reactor_runtime.media.metadata import check_size, metadata_text
 from reactor_runtime.wire.containers import INPUTS, attach, container_of, names_of
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES
@@ -33,9 +34,11 @@ class OutgoingMedia:
     seq: int
     at_s: float
     on_done: Callable[[bool], object]
+    metadata: bytes = b""
+    capture_time_us: int = 0
 
     def encode(self) -> bytes:
-        """Return the file, with a header that names its track."""
+        """Return the file, with a header that has its track, its times and its metadata."""
         if isinstance(self.content, bytes):
             file = self.content
         elif self.track.kind == "video":
@@ -43,8 +46,9 @@ class OutgoingMedia:
         else:
             assert self.track.sample_rate is not None, "audio tracks have a sample rate"
             file = wav.encode(self.content.astype(np.int16, copy=False), self.track.sample_rate)
-        us = int(self.at_s * 1e6)
-        return attach(MediaHeader(self.track.name, self.seq, us, us), file, INPUTS)
+        pts_us = int(self.at_s * 1e6)
+        header = MediaHeader(self.track.name, self.seq, pts_us, self.capture_time_us, metadata=self.metadata)
+        return attach(header, file, INPUTS)
 
 
 class SendQueue:
@@ -80,22 +84,29 @@ class SendQueue:
         content: object,
         at_s: float,
         *,
+        metadata: Mapping[str, object] | bytes | None = None,
+        capture_time_us: int = 0,
         max_bytes: int = MAX_MEDIA_BYTES,
         on_done: Callable[[bool], object] = lambda _: None,
     ) -> None:
         """Queue a frame or a piece of sound: an array, a tensor, or the bytes of a JPEG or WAV file.
 
         Copies an array, so that the caller can reuse it. `on_done` is called once: with true when it was sent, with
-        false when it was dropped. Raises `TypeError` and `ValueError` for content that does not fit the track, and for
-        files and sound that are longer than `max_bytes` with their header.
+        false when it was dropped. Raises `TypeError` and `ValueError` for content that does not fit the track, for
+        metadata that is not JSON or too large, and for files and sound that are longer than `max_bytes` with their
+        header.
         """
         checked = _checked(track, content)
+        sent = _encoded(track, metadata)
+        most = max_bytes - HEADER_BYTES - len(sent)
         size = len(checked) if isinstance(checked, bytes) else checked.nbytes if track.kind == "audio" else 0
-        if size > max_bytes - HEADER_BYTES:
-            raise ValueError(f"{track.name}: {size} bytes at once are too many; at most {max_bytes - HEADER_BYTES}")
+        if size > most:
+            raise ValueError(f"{track.name}: {size} bytes at once are too many; at most {most}")
+        if not 0 <= capture_time_us < 2**64:
+            raise ValueError(f"{track.name}: capture_time_us is microseconds since the epoch, not {capture_time_us}")
         seq = self._next_seqs.get(track.name, 0)
         self._next_seqs[track.name] = seq + 1
-        outgoing = OutgoingMedia(track, checked, seq, at_s, on_done)
+        outgoing = OutgoingMedia(track, checked, seq, at_s, on_done, sent, capture_time_us)
         if track.kind == "video":
             if track.name in self._frames:
                 self._frames[track.name].on_done(False)
@@ -129,6 +140,18 @@ class SendQueue:
         self.reset_acks()
         self._frames.clear()
         self._sounds.clear()
+
+
+def _encoded(track: Track, metadata: Mapping[str, object] | bytes | None) -> bytes:
+    """Return the bytes of metadata as the model gets them."""
+    if metadata is None:
+        return b""
+    if not isinstance(metadata, bytes | bytearray | memoryview):
+        fields = dict(metadata) if isinstance(metadata, Mapping) else metadata
+        return metadata_text(track.name, fields).encode()
+    sent = bytes(metadata)
+    check_size(track.name, len(sent))
+    return sent
 
 
 def _checked(track: Track, content: object) -> bytes | NDArray[np.uint8] | NDArray[np.int16]:

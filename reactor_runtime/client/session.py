@@ -264,13 +264,23 @@ class Session(SessionInfo):
                 return
             await self._streams.changed.wait()
 
-    def publish(self, track: str, content: object) -> asyncio.Future[bool]:
+    def publish(
+        self,
+        track: str,
+        content: object,
+        *,
+        metadata: Mapping[str, Any] | bytes | None = None,
+        capture_time_us: int | None = None,
+    ) -> asyncio.Future[bool]:
         """Send a frame or a piece of sound to the model: an array, a tensor, or the bytes of a JPEG or WAV file.
+
+        With it the model gets `metadata`, as JSON or as the bytes given, and `capture_time_us`, in microseconds since
+        the epoch, by default now.
 
         Returns at once; the future's result is whether it was sent, and a program that awaits it produces no more than
         the connection can carry. A newer frame replaces one that waits; of more than 100 pieces of sound that wait,
-        the oldest is dropped. Raises `TypeError` or `ValueError` for content that does not fit the track, and
-        `EventError` for the server's error about an earlier one.
+        the oldest is dropped. Raises `TypeError` or `ValueError` for content and metadata that do not fit the track,
+        and `EventError` for the server's error about an earlier one.
         """
         protocol = self._streams.protocol
         protocol.scope.check()
@@ -288,8 +298,15 @@ class Session(SessionInfo):
             if not sent.done():
                 sent.set_result(outcome)
 
-        at_s = time.monotonic() - self._began
-        self._streams.send_queue.put_media(inputs[track], content, at_s, max_bytes=max_bytes, on_done=on_done)
+        self._streams.send_queue.put_media(
+            inputs[track],
+            content,
+            time.monotonic() - self._began,
+            metadata=metadata,
+            capture_time_us=time.time_ns() // 1000 if capture_time_us is None else capture_time_us,
+            max_bytes=max_bytes,
+            on_done=on_done,
+        )
         self._streams.outgoing.notify_all()
         return sent
 

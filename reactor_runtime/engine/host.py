@@ -462,7 +462,7 @@ class Host:
                 if current is not None and current[0].id == message.session:
                     current[0].hold(message.held)
             case ipc.ClientMedia():
-                self.inputs.push(message.session, message.track, message.file, message.client)
+                self.inputs.push_media(message)
             case ipc.Shutdown():
                 self._starts.put_nowait(None)
                 if current is not None:

@@ -95,7 +95,7 @@ class IpcReader:
         if isinstance(message, ipc.ClientEvent):
             self._receive_event(message, attached)
         elif isinstance(message, ipc.ClientMedia):
-            host.inputs.push(message.session, message.track, message.file, message.client)
+            host.inputs.push_media(message)
         elif isinstance(message, ipc.UploadedBytes):
             host.uploads.receive_file(message)
             self._channel.send(ipc.UploadTaken(message.session, message.id))

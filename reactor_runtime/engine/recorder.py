@@ -5,6 +5,7 @@ With `only_kept` a session is written to a temporary file, which `keep` copies.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import platform
@@ -22,6 +23,7 @@ import numpy as np
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.backlog import Item
+from reactor_runtime.authoring.tracks.input_frame import InputFrame
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import to_text
 from reactor_runtime.engine.seeds import MOST_SEEDS
@@ -40,6 +42,7 @@ from reactor_runtime.recording.entries import (
     OutputEntry,
     ReadEntry,
     ReloadEntry,
+    SentValues,
     hash_pieces,
     to_pieces,
 )
@@ -54,6 +57,7 @@ ENTRY_BYTES = 500
 CLOSE_S = 5.0
 # The size limit of a session held for `keep`.
 MOST_HELD_BYTES = 512 << 20
+NOTHING_SENT = SentValues()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +210,10 @@ class _SessionRecorder:
             return
         self._cancelled_at = None
         files = tuple(item.file or encode_array(item.array()) for item in items)
-        self._writing.put(ReadEntry(step, track, call, files), ENTRY_BYTES + sum(map(len, files)))
+        sent = tuple(_sent_values(item.array()) for item in items)
+        metadata_bytes = sum(len(values.metadata or "") for values in sent)
+        entry = ReadEntry(step, track, call, files, sent if any(values != NOTHING_SENT for values in sent) else ())
+        self._writing.put(entry, ENTRY_BYTES + sum(map(len, files)) + metadata_bytes)
 
     def on_upload(self, file: UploadedFile) -> None:
         self._writing.put(file, file.size_bytes)
@@ -356,6 +363,14 @@ class _WriterThread:
         if message:
             logger.warning("%s", message)
         return Kept(job.session, str(path), message, hint)
+
+
+def _sent_values(array: object) -> SentValues:
+    """Return what the client sent with a frame or a piece of sound."""
+    if not isinstance(array, InputFrame):
+        return NOTHING_SENT
+    metadata = None if array.metadata is None else base64.b64encode(array.metadata).decode()
+    return SentValues(array.pts, metadata, array.capture_time_us)
 
 
 def _versions() -> dict[str, str]:

@@ -18,6 +18,7 @@ from reactor_runtime.authoring.styles.pipeline import Idle, ReactorPipeline
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.authoring.tracks.backlog import BufferClosed, ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
+from reactor_runtime.authoring.tracks.input_frame import InputFrame
 from reactor_runtime.authoring.tracks.inputs import Input
 from reactor_runtime.authoring.tracks.inputs import Input as MediaInput
 from reactor_runtime.authoring.tracks.tracks import Audio, Output, Video
@@ -47,6 +48,7 @@ __all__ = [  # noqa: RUF022
     "Input",
     "InputBuffer",
     "InputField",
+    "InputFrame",
     "InputState",
     "Key",
     "Keys",

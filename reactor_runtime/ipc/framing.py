@@ -86,6 +86,18 @@ def _make_bundle(*values: Any) -> Bundle:
     return make(*plain, shown, played, first, tuple(inputs))
 
 
+def _media_fields(media: ClientMedia) -> tuple[Any, ...]:
+    # Latin-1 gives each byte a character.
+    metadata = None if media.metadata is None else media.metadata.decode("latin-1")
+    return media.session, media.track, media.pts, metadata, media.capture_time_us
+
+
+def _make_media(*values: Any) -> ClientMedia:
+    session, track, pts, metadata, capture_time_us, file = values
+    sent = None if metadata is None else metadata.encode("latin-1")
+    return ClientMedia(session, track, file, pts, sent, capture_time_us)
+
+
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
     # Every message is a dataclass.
     names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
@@ -101,8 +113,9 @@ _sound_fields = _plain_fields(BundleSound)
 _KINDS: tuple[type, ...] = (*get_args(ToEngine), *get_args(ToServer))
 _FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {kind: _plain_fields(kind) for kind in _KINDS}
 _FIELDS[Bundle] = _bundle_fields
-_FIELDS[ClientMedia] = attrgetter("session", "track")
+_FIELDS[ClientMedia] = _media_fields
 _FIELDS[UploadedBytes] = attrgetter("session", "id", "name", "content_type", "path")
 _WITH_FILE = (ClientMedia.__name__, UploadedBytes.__name__)
 _MAKERS: dict[str, Callable[..., Message]] = {kind.__name__: kind for kind in _KINDS}
 _MAKERS["Bundle"] = _make_bundle
+_MAKERS["ClientMedia"] = _make_media

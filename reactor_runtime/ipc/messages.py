@@ -97,11 +97,18 @@ class ClientEvent:
 
 @dataclass(frozen=True, slots=True)
 class ClientMedia:
-    """server → engine: an image or a piece of sound for an input track; `file` is the JPEG or WAV of the client."""
+    """server → engine: an image or a piece of sound for an input track; `file` is the JPEG or WAV of the client.
+
+    The other values are those of its media header: times in microseconds, by the clock of the client; each is None if
+    the client did not send it.
+    """
 
     session: str
     track: str
     file: bytes
+    pts: int | None = None
+    metadata: bytes | None = None
+    capture_time_us: int | None = None
     client: str = ""
 
 

@@ -47,6 +47,7 @@ def _checked_hash(hash: str) -> str:
 
 
 Count = Annotated[int, Field(ge=0, lt=2**53)]
+Microseconds = Annotated[int, Field(ge=0, lt=2**64)]
 PieceHash = Annotated[str, AfterValidator(_checked_hash)]
 
 
@@ -85,17 +86,27 @@ class EventEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SentValues:
+    """Record what a client sent with a file, None for what it did not send; `metadata` is in base64."""
+
+    pts: Microseconds | None = None
+    metadata: str | None = None
+    capture_time_us: Microseconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ReadEntry:
     """Record a read of an input track that returned `files`, JPEG, WAV or `.npy`; without any it raised TimeoutError.
 
     It was the track's read number `call` since the start of the session or the last reload; reads that returned None
-    count too.
+    count too. `sent` has the values that came with each file; it is empty if none came.
     """
 
     step: Count
     track: str
     call: Count
     files: tuple[bytes, ...]
+    sent: tuple[SentValues, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from reactor_runtime.recording.entries import (
     OutputEntry,
     ReadEntry,
     ReloadEntry,
+    SentValues,
     UploadEntry,
     check_shape,
     shape_of,
@@ -161,6 +162,7 @@ class StoredRead:
     call: int
     files: tuple[StoredFile, ...]
     reloads: int = 0
+    sent: tuple[SentValues, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,7 @@ class _ReadPlace:
     track: str
     call: Count
     files: tuple[int, ...]
+    sent: tuple[SentValues, ...] = ()
 
 
 _FRAME_PLACE = TypeAdapter(_FramePlace)
@@ -350,9 +353,11 @@ class _RecordingReader:
             case _ReadPlace():
                 if missing := [number for number in entry.files if number not in self._media]:
                     raise ValueError(f"the media {missing[0]} are not before their read")
+                if entry.sent and len(entry.sent) != len(entry.files):
+                    raise ValueError(f"{len(entry.files)} files with the values of {len(entry.sent)}")
                 files = tuple(self._media.pop(number) for number in entry.files)
                 reloads = len(recording.reloads)
-                recording.reads.append(StoredRead(entry.step, entry.track, entry.call, files, reloads))
+                recording.reads.append(StoredRead(entry.step, entry.track, entry.call, files, reloads, entry.sent))
             case ReloadEntry():
                 self._check_config(entry.config)
                 _check_names(entry.files)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from numpy.typing import NDArray
+
 from reactor_runtime.authoring.tracks.backlog import ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
+from reactor_runtime.authoring.tracks.input_frame import InputFrame
 from reactor_runtime.errors import UsageError, WireError
 from reactor_runtime.media import jpeg, wav
-from reactor_runtime.recording.entries import check_shape
+from reactor_runtime.recording.entries import SentValues, check_shape
 from reactor_runtime.recording.file import SessionRecording, StoredRead, decode_array
 
 NPY, RIFF = b"\x93NUMPY", b"RIFF"
@@ -108,7 +112,9 @@ class ReplayedReads:
         if not read.files:
             raise TimeoutError("the items did not come in time in the recording")
         try:
-            return [_decode(self._recording.load(file), self._kind) for file in read.files]
+            arrays = [_decode(self._recording.load(file), self._kind) for file in read.files]
+            sent = read.sent or (SentValues(),) * len(arrays)
+            return [_as_sent(array, values) for array, values in zip(arrays, sent, strict=True)]
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError, WireError) as error:
             raise UsageError(
                 f"{self._recording.path} is damaged: what {read.track} read in step {read.step} is no {self._kind}: "
@@ -156,6 +162,11 @@ class ReplayedBuffer(InputBuffer[Any]):
             return super().try_read(n, mode)
         self.reads.calls += 1
         return self._replayed.take() if self._replayed.is_due(self.reads.calls) else None
+
+
+def _as_sent(array: NDArray[Any], sent: SentValues) -> InputFrame[Any]:
+    metadata = None if sent.metadata is None else base64.b64decode(sent.metadata, validate=True)
+    return InputFrame(array, sent.pts, metadata, sent.capture_time_us)
 
 
 def _decode(file: bytes, kind: str) -> Any:

@@ -29,7 +29,10 @@ class FrameFlag(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class MediaHeader:
-    """Hold the fields of a frame's header; `metadata` is the text of a JSON object, or empty."""
+    """Hold the fields of a frame's header; `metadata` is empty, or up to 65,498 bytes less those of the track's name.
+
+    Of a server it is the text of a JSON object, of a client any bytes for the model.
+    """
 
     track: str
     seq: int
@@ -44,9 +47,7 @@ class MediaHeader:
         name = self.track.encode()
         if len(name) > _MAX_NAME_BYTES:
             raise ValueError(f"track name of {len(name)} bytes: at most {_MAX_NAME_BYTES}")
-        most = _MAX_FIELDS_BYTES - _FIELDS.size - len(name)
-        if len(self.metadata) > most:
-            raise ValueError(f"metadata of {len(self.metadata)} bytes: at most {most}")
+        _check_metadata(len(name), len(self.metadata))
         try:
             fields = _FIELDS.pack(VERSION, self.flags, self.seq, self.pts_us, self.wall_us, self.applied, len(name))
         except struct.error as error:
@@ -65,10 +66,20 @@ class MediaHeader:
         if end > len(data):
             raise _bad("reactor header with a track name longer than itself")
         try:
+            _check_metadata(name_bytes, len(data) - end)
+        except ValueError as error:
+            raise _bad(f"reactor header with {error}") from error
+        try:
             track = data[_FIELDS.size : end].decode()
         except UnicodeDecodeError as error:
             raise _bad("reactor header with a track name that is not UTF-8") from error
         return cls(track, seq, pts_us, wall_us, applied, flags, data[end:])
+
+
+def _check_metadata(name_bytes: int, size: int) -> None:
+    most = _MAX_FIELDS_BYTES - _FIELDS.size - name_bytes
+    if size > most:
+        raise ValueError(f"metadata of {size} bytes: at most {most}")
 
 
 def _bad(message: str) -> WireError:

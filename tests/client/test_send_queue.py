@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from reactor_runtime.client.messages import Track
 from reactor_runtime.client.send_queue import MAX_SOUNDS, OutgoingMedia, SendQueue
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.wire.containers import detach
+from reactor_runtime.wire.media_header import MediaHeader
 
 CAMERA, SIDE = Track("camera", "video", "in"), Track("side", "video", "in")
 MICROPHONE = Track("mic", "audio", "in", 16_000)
@@ -121,3 +124,66 @@ def test_content_that_does_not_fit_the_track_is_refused(track: Track, content: o
     with pytest.raises((TypeError, ValueError), match=track.name):
         queue.put_media(track, content, 0.0)
     assert queue.take_next() is None
+
+
+def header_of(outgoing: str | OutgoingMedia | None) -> MediaHeader:
+    assert isinstance(outgoing, OutgoingMedia)
+    header, _ = detach(outgoing.encode())
+    assert header is not None
+    return header
+
+
+@pytest.mark.parametrize(
+    ("metadata", "sent"),
+    [
+        ({"pose": [1, 2.5], "name": "é"}, b'{"pose":[1,2.5],"name":"\\u00e9"}'),
+        (MappingProxyType({"left": True}), b'{"left":true}'),
+        (b"\x00\xff", b"\x00\xff"),
+        (bytearray(b"raw"), b"raw"),
+        (None, b""),
+    ],
+    ids=["dict", "mapping", "bytes", "bytearray", "none"],
+)
+@pytest.mark.parametrize(("track", "content"), [(CAMERA, gray(1)), (MICROPHONE, np.zeros(8, np.int16))])
+def test_times_and_metadata_go_with_frames_and_sound(track: Track, content: Any, metadata: Any, sent: bytes) -> None:
+    queue = SendQueue()
+    queue.put_media(track, content, 1.5, metadata=metadata, capture_time_us=1_700_000_000_000_000)
+    header = header_of(queue.take_next())
+    assert (header.pts_us, header.wall_us, header.metadata) == (1_500_000, 1_700_000_000_000_000, sent)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "why"),
+    [
+        ({"at": object()}, "camera: metadata that is not JSON: Object of type object"),
+        ({"at": float("nan")}, "camera: metadata that is not JSON: Out of range"),
+        ("text", "camera: metadata is a dict or bytes, not str: 'text'"),
+        ([{}], "camera: metadata is a dict or bytes, not list"),
+        (bytes(65_493), "camera: metadata of 65493 bytes; at most 65492 go with a frame"),
+        ({"x": "y" * 65_485}, "camera: metadata of 65493 bytes; at most 65492 go with a frame"),
+    ],
+)
+def test_metadata_that_can_not_be_sent_is_refused(metadata: Any, why: str) -> None:
+    queue = SendQueue()
+    with pytest.raises(ValueError, match=re.escape(why)):
+        queue.put_media(CAMERA, gray(1), 0.0, metadata=metadata)
+    assert queue.take_next() is None
+
+
+def test_metadata_of_the_largest_size_fits_the_header() -> None:
+    queue = SendQueue()
+    queue.put_media(CAMERA, gray(1), 0.0, metadata=bytes(65_492))
+    assert header_of(queue.take_next()).metadata == bytes(65_492)
+
+
+def test_a_time_that_has_no_place_in_the_header_is_refused() -> None:
+    for time_us in (-1, 2**64):
+        with pytest.raises(ValueError, match="camera: capture_time_us is microseconds since the epoch"):
+            SendQueue().put_media(CAMERA, gray(1), 0.0, capture_time_us=time_us)
+
+
+def test_metadata_counts_for_the_size_of_a_message() -> None:
+    queue, file = SendQueue(), b"\xff\xd8" + bytes(5000)
+    queue.put_media(CAMERA, file, 0.0, max_bytes=6100)
+    with pytest.raises(ValueError, match="camera: 5002 bytes at once are too many; at most 4976"):
+        queue.put_media(CAMERA, file, 0.0, metadata=bytes(100), max_bytes=6100)

@@ -38,6 +38,8 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "float | None": st.none() | st.floats(allow_nan=False),
     "dict[str, Any]": objects,
     "dict[str, Any] | None": st.none() | objects,
+    "int | None": st.none() | st.integers(),
+    "bytes | None": st.none() | st.binary(max_size=200),
     "str | None": st.none() | texts,
     "str | int | None": st.none() | texts | st.integers(),
     "list[dict[str, Any]]": st.lists(objects, max_size=3),

@@ -318,7 +318,6 @@ class FakeServer:
             "role": self.script.role or client.query_params.get("role", "controller"),
             "model": self.script.model,
             "resume": self.script.resume,
-            "shared": False,
             "upload_key": None,
             "shared": self.script.shared,
             "tracks": self._contract()["tracks"],

@@ -22,6 +22,7 @@ from reactor_runtime.recording.entries import (
     OutputEntry,
     ReadEntry,
     ReloadEntry,
+    SentValues,
     UploadEntry,
 )
 from reactor_runtime.recording.file import RecordingWriter, SessionRecording, read_recording
@@ -50,7 +51,7 @@ ENTRIES: list[Entry] = [
     UploadEntry("u-1", "b.png", "image/png", b"\x89PNG"),
     EventEntry(0, "set_image", '{"image": {"upload": "u-1"}}'),
     EventEntry(1, "turn", "{}", skipped=True),
-    ReadEntry(1, "camera", 3, (b"one", b"two")),
+    ReadEntry(1, "camera", 3, (b"one", b"two"), (SentValues(7, "bGVmdA==", 2**63), SentValues())),
     ReadEntry(1, "microphone", 1, ()),
     ReadEntry(2, "camera", 4, (b"three",)),
     ReloadEntry(2, "applied", waiting=True, config="width: 64\n", files={"pipeline.py": "cd"}),
@@ -76,7 +77,8 @@ def written(entries: list[Entry], *, finished: bool = True) -> bytes:
 def entries_of(recording: SessionRecording) -> list[Entry]:
     """Return all entries, by kind."""
     reads = [
-        ReadEntry(read.step, read.track, read.call, tuple(map(recording.load, read.files))) for read in recording.reads
+        ReadEntry(read.step, read.track, read.call, tuple(map(recording.load, read.files)), read.sent)
+        for read in recording.reads
     ]
     frames = [] if not recording.has_frames else list(recording.frames())
     end = [] if recording.end is None else [recording.end]

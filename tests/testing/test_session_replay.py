@@ -22,6 +22,7 @@ from reactor_runtime.interface import (
     Idle,
     Input,
     InputField,
+    InputFrame,
     InputState,
     ModelMessage,
     Output,
@@ -510,3 +511,37 @@ def send_without_waiting(studio: Studio[Any], name: str, **data: Any) -> None:
     checked = check_event(studio._contract.events, sent)
     assert isinstance(checked, CheckedEvent)
     studio._host.receive_message(checked)
+
+
+class Aligned(ReactorPipeline):
+    """Its output depends on what clients send with their frames and their sound."""
+
+    state: Controls
+    input: Senses
+    fps = 30
+
+    async def inference(self) -> AsyncIterator[Any]:
+        while True:
+            levels = []
+            for buffer in (self.input.camera, self.input.microphone):
+                [item] = await buffer.read(mode=ReadMode.FIFO)
+                levels.append((item.pts or 1) + (item.capture_time_us or 3) + len(item.metadata or b""))
+            picture = np.full((H, W, 3), levels[0] % 251, np.uint8)
+            yield Shown(main_video=picture, main_audio=np.full((1, 1600), levels[1] % 9973, np.int16))
+
+
+def test_a_replay_gives_the_model_what_clients_sent_with_their_frames(tmp_path: Path) -> None:
+    picture, piece = np.zeros((H, W, 3), np.uint8), np.zeros((1, 1600), np.int16)
+    with recorded(Aligned, tmp_path) as studio:
+        for number in range(1, 20):
+            metadata = bytes(range(number)) if number % 3 else None
+            for track, array in (("camera", picture), ("microphone", piece)):
+                studio.push_media(track, InputFrame(array, 100 * number, metadata, 2**53 + number))
+            studio.run(0.05)
+        studio.push_media("camera", picture)
+        studio.push_media("microphone", piece)
+        studio.run(0.05)
+        assert len({int(shown.array.flat[0]) for shown in studio.frames if shown.track == "main_video"}) == 20
+    result = replay(recording_in(tmp_path), Aligned)
+    assert result.frames == 40
+    assert result.differences == []

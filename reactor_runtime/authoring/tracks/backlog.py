@@ -94,6 +94,8 @@ class Backlog(Generic[T]):
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.capacity = capacity
         self.received = 0
+        # Of those, items before the last reset.
+        self.received_before = 0
         # Items that were dropped before they were taken, because too many waited.
         self.dropped = 0
         self.closed = False
@@ -178,6 +180,7 @@ class Backlog(Generic[T]):
         self.clear()
         self.openings += self.closed
         self.closed = False
+        self.received_before = self.received
         self.dropped += self._retained_dropped
         self._retained_dropped = 0
         for item in self._retained or ():

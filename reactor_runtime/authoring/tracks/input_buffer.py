@@ -323,6 +323,11 @@ class InputBuffer(Generic[T]):
 
     @property
     def total_received(self) -> int:
+        """Return how many items have been accepted since the buffer was last reset, as at the start of a session."""
+        return self._backlog.received - self._backlog.received_before
+
+    @property
+    def received_in_all(self) -> int:
         """Return how many items have been accepted since the model was loaded."""
         return self._backlog.received
 

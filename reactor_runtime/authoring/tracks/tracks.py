@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from typing import Generic, Protocol, Self, TypeVar, overload
 
     import numpy as np
-    from numpy.typing import NDArray
 
     from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
+    from reactor_runtime.authoring.tracks.input_frame import InputFrame
 
     Array = TypeVar("Array")
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
         def __get__(self, holder: Record | None, kind: type, /) -> Any: ...
         def __set__(self, holder: Record, value: Any, /) -> None: ...
 
-    _VideoTrack = _Track[NDArray[np.uint8]]
-    _AudioTrack = _Track[NDArray[np.int16]]
+    _VideoTrack = _Track[InputFrame[np.uint8]]
+    _AudioTrack = _Track[InputFrame[np.int16]]
 else:
 
     class _Track:

@@ -18,12 +18,13 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import BufferClosed, Item, ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
+from reactor_runtime.authoring.tracks.input_frame import InputFrame
 from reactor_runtime.authoring.tracks.inputs import make_input
 from reactor_runtime.authoring.tracks.tracks import TrackSpec, tracks_of
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.inputs.input_counter import InputCounter
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.ipc.messages import InputLost, InputsTaken
+from reactor_runtime.ipc.messages import ClientMedia, InputLost, InputsTaken
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.frames import check_audio, check_video
 
@@ -171,7 +172,7 @@ class Inputs:
     def frame_counts(self) -> tuple[int, int]:
         """Return how many frames have arrived so far, and how many of them the model has read."""
         buffers = [self._buffers[track] for track in self._counters]
-        return sum(buffer.total_received for buffer in buffers), sum(buffer.reads.taken for buffer in buffers)
+        return sum(buffer.received_in_all for buffer in buffers), sum(buffer.reads.taken for buffer in buffers)
 
     @property
     def frame_available(self) -> bool:
@@ -226,31 +227,59 @@ class Inputs:
         """Return the id of the client that has sent the newest item of a track; "" if there is none."""
         return self._sources.get(track, "")
 
-    def push(self, session: str, track: str, file: bytes, client: str = "") -> None:
-        """Push a JPEG or WAV of a client into a track's buffer; drop it when its session is over."""
+    def push(
+        self,
+        session: str,
+        track: str,
+        file: bytes,
+        client: str = "",
+        *,
+        pts: int | None = None,
+        metadata: bytes | None = None,
+        capture_time_us: int | None = None,
+    ) -> None:
+        """Push a JPEG or WAV into a track's buffer, with what its client sent with it; drop it after its session."""
         decode: Callable[[bytes], Any] = jpeg.decode if self._kinds.get(track) == "video" else wav.decode
+
+        def decode_frame(data: bytes) -> InputFrame[Any]:
+            return InputFrame(decode(data), pts, metadata, capture_time_us)
+
         with self._lock:
             if session != self._session or track not in self._buffers:
                 return
             buffer = self._buffers[track]
             self._sources[track] = client
-            buffer.push(Item.encoded(file, decode))
+            buffer.push(Item.encoded(file, decode_frame))
             taken = self._counters[track].count_frame(session) if track in self._counters else None
         if taken is not None:
             self._on_counts(taken)
         self._tell_lost(track)
 
+    def push_media(self, media: ClientMedia) -> None:
+        """Push what a client sent, as `push` does."""
+        self.push(
+            media.session,
+            media.track,
+            media.file,
+            media.client,
+            pts=media.pts,
+            metadata=media.metadata,
+            capture_time_us=media.capture_time_us,
+        )
+
     def push_array(self, track: str, array: object) -> None:
         """Push a copy of decoded media of an offline driver: a frame, a batch of frames, or sound.
 
-        Raises ValueError, with the track and the fix, for an array that no client could send.
+        The copy of an InputFrame has its values. Raises ValueError, with the track and the fix, for an array that no
+        client could send.
         """
         if track not in self._buffers:
             known = ", ".join(f"{name} ({kind})" for name, kind in self._kinds.items()) or "none"
             raise ValueError(f"the model has no input {track!r}; its inputs: {known}")
         checked = _check(track, self._kinds[track], array)
         for piece in checked if checked.ndim == _BATCH else (checked,):
-            self._buffers[track].push(Item(np.array(piece, order="C")))
+            sent = piece if isinstance(piece, InputFrame) else InputFrame(piece)
+            self._buffers[track].push(Item(sent.copy(order="C")))
 
     def newest(self, track: str) -> Any | None:
         """Return the newest item of a track without waiting; None if there is no new one or the buffer is closed.

@@ -19,6 +19,7 @@ from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.containers import INPUTS, required_container_of
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import Event
 
 
@@ -55,7 +56,7 @@ class Inbound:
         session, engine = served
         session.turn.record_activity()
         try:
-            track, file = _address(data, engine)
+            track, file, header = _address(data, engine)
         except WireError as error:
             client.send_error(error.code, f"{error.message}: the binary message was dropped")
             return
@@ -68,7 +69,7 @@ class Inbound:
             return
         # An engine with a backlog would read it too late: media is dropped without an answer.
         if not engine.busy:
-            session.send_media(track, file, client)
+            session.send_media(track, file, header, client)
 
     def refuse_dropped(self, client: Client) -> None:
         """Answer a message that was too large to be kept for a client without a session."""
@@ -124,8 +125,8 @@ def why_not(client: Client, slots: SlotPool[S]) -> str:
     return "wait for your turn" if slots.loading_message() is None else "the model is loading"
 
 
-def _address(data: bytes, engine: Engine) -> tuple[str, bytes]:
-    """Return the name of the input track that a file is for, and the file without the media header."""
+def _address(data: bytes, engine: Engine) -> tuple[str, bytes, MediaHeader | None]:
+    """Return the name of the input track that a file is for, the file without the media header, and the header."""
     inputs = [track for track in (engine.contract or {"tracks": []})["tracks"] if track["direction"] == "in"]
     if not inputs:
         raise WireError(ErrorCode.UNKNOWN_TRACK, "the model takes no video or sound")
@@ -144,7 +145,7 @@ def _address(data: bytes, engine: Engine) -> tuple[str, bytes]:
     else:
         _check_rate(tracks[0], wav.read_header(file).sample_rate)
     name: str = tracks[0]["name"]
-    return name, file
+    return name, file, header
 
 
 def _check_rate(track: dict[str, Any], sample_rate: int) -> None:

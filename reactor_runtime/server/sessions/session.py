@@ -6,6 +6,7 @@ The engine has a session of its own (`engine/session.py`). How long this one las
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import logging
 import secrets
@@ -22,6 +23,7 @@ from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.input_demand import InputDemand
 from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnNotice
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import Event
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -229,9 +231,18 @@ class ServedSession:
         self._early.append(message)
         return True
 
-    def send_media(self, track: str, file: bytes, client: Client | None = None) -> None:
+    def send_media(
+        self, track: str, file: bytes, header: MediaHeader | None = None, client: Client | None = None
+    ) -> None:
         """Send an image or sound; until the session has started, keep the newest of each track."""
-        message = ipc.ClientMedia(self.id, track, file, (client or self.controller).id if self.has_clients else "")
+        message = ipc.ClientMedia(
+            self.id, track, file, client=(client or self.controller).id if self.has_clients else ""
+        )
+        if header is not None:
+            capture_time_us, metadata = header.wall_us or None, header.metadata or None
+            # A client that sends no time leaves both fields 0.
+            pts = header.pts_us if capture_time_us or header.pts_us else None
+            message = dataclasses.replace(message, pts=pts, metadata=metadata, capture_time_us=capture_time_us)
         if self.phase is not SessionPhase.STARTING:
             self._send(message)
             return

@@ -558,3 +558,18 @@ async def test_item_being_decoded_ahead_at_a_close_can_be_read() -> None:
     bench.buffer.close()
     bench.work_once()
     assert await outcome(await bench.waiting()) == [1]
+
+
+async def test_items_are_counted_since_the_last_reset_also_those_that_it_keeps() -> None:
+    bench = Bench()
+    bench.push(1, 2, 3)
+    bench.buffer.start_retaining()
+    bench.push(4)
+    bench.buffer.clear()
+    bench.buffer.close()
+    assert bench.buffer.total_received == 4
+    bench.buffer.reset()
+    bench.buffer.stop_retaining()
+    bench.push(5)
+    assert (bench.buffer.total_received, bench.buffer.received_in_all) == (2, 6)
+    assert await bench.buffer.read(2) == [4, 5]

@@ -91,6 +91,7 @@ async def play_step(bench: Bench, model: Model, action: str, n: int, mode: ReadM
             {"close": bench.buffer.close, "reset": bench.buffer.reset, "clear": bench.buffer.clear}[action]()
             model.items = model.items if action == "close" else []
             model.closed = action == "close" or (action == "clear" and model.closed)
+            model.received = 0 if action == "reset" else model.received
         case "try_read":
             if model.closed:
                 with pytest.raises(BufferClosed):
@@ -146,7 +147,7 @@ class Buffers(RuleBasedStateMachine):
         self.items: list[int] = []
         self.waiting: list[Waiting] = []
         self.closed = False
-        self.received = 0
+        self.received = self.numbers = 0
 
     def teardown(self) -> None:
         self.runner.close()
@@ -154,10 +155,10 @@ class Buffers(RuleBasedStateMachine):
     @rule(count=counts_st, encoded=st.booleans())
     def push(self, count: int, encoded: bool) -> None:
         for _ in range(count):
-            number = self.received + 1
+            self.numbers = number = self.numbers + 1
             (self.bench.push_encoded if encoded else self.bench.push)(number)
             if not self.closed:
-                self.received = number
+                self.received += 1
                 self.items = [*self.items, number][-CAPACITY:]
             self.turn()
 
@@ -194,7 +195,7 @@ class Buffers(RuleBasedStateMachine):
     @rule()
     def reset(self) -> None:
         self.bench.buffer.reset()
-        self.closed, self.items = False, []
+        self.closed, self.items, self.received = False, [], 0
         self.turn()
 
     @rule()

@@ -40,6 +40,11 @@ def started() -> tuple[AdmissionFixture, Client]:
     return services, controller
 
 
+def stamped(track: str, pts_us: int, wall_us: int, metadata: bytes) -> bytes:
+    file = sound() if track == "voice" else jpeg.encode(frame(1))
+    return attach(MediaHeader(track, 0, pts_us, wall_us, metadata=metadata), file)
+
+
 async def errors(controller: Client) -> list[tuple[str, str]]:
     return [(data["code"], data["message"]) for kind, data in await told(controller) if kind == "reactor.error"]
 
@@ -86,8 +91,52 @@ async def test_media_that_fits_no_track_is_answered_with_the_reason(data: bytes,
     os.close(services.memory)
 
 
+@pytest.mark.parametrize("track", ["camera", "voice"])
+@pytest.mark.parametrize(
+    ("sent", "got"),
+    [
+        ((5, 6, b"\xffraw"), (5, b"\xffraw", 6)),
+        ((0, 6, b"{}"), (0, b"{}", 6)),
+        ((5, 0, b""), (5, None, None)),
+        ((0, 0, b""), (None, None, None)),
+    ],
+    ids=["all", "first", "no clock", "none"],
+)
+async def test_the_engine_gets_what_came_with_media_and_the_file_without_its_header(
+    track: str, sent: tuple[int, int, bytes], got: tuple[int | None, bytes | None, int | None]
+) -> None:
+    services, controller = started()
+    services.inbound.route_media(controller, stamped(track, *sent))
+    (media,) = services.engine.of(ClientMedia)
+    assert (media.pts, media.metadata, media.capture_time_us) == got
+    assert b"REACTOR" not in media.file
+    assert b"rctr" not in media.file
+    os.close(services.memory)
+
+
+async def test_metadata_has_the_room_of_a_jpeg_s_segment_in_sound_too() -> None:
+    services, controller = started()
+    most = 65_498 - len("voice")
+    services.inbound.route_media(controller, stamped("voice", 1, 2, bytes(most)))
+    (media,) = services.engine.of(ClientMedia)
+    assert media.metadata == bytes(most)
+    chunk = MediaHeader("voice", 1, 1, 2).pack() + bytes(most + 1)
+    wave = sound()
+    size = int.from_bytes(wave[4:8], "little") + 8 + len(chunk)
+    services.inbound.route_media(
+        controller,
+        b"RIFF" + size.to_bytes(4, "little") + b"WAVErctr" + len(chunk).to_bytes(4, "little") + chunk + wave[12:],
+    )
+    ((code, why),) = await errors(controller)
+    assert (code, why) == (
+        "bad_media",
+        "reactor header with metadata of 65494 bytes: at most 65493: the binary message was dropped",
+    )
+    os.close(services.memory)
+
+
 @given(
-    st.sampled_from([sound(), sound(track="music"), jpeg.encode(frame(1))]),
+    st.sampled_from([sound(), stamped("camera", 1, 2, b"metadata"), sound(track="music"), jpeg.encode(frame(1))]),
     st.integers(0, 90),
     st.binary(max_size=6),
     st.integers(0, 120),
