@@ -6,9 +6,11 @@ Sockets and acknowledgements belong to `streams.py`.
 from __future__ import annotations
 
 import functools
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +56,7 @@ class Frame:
     `seq` counts the frames of its track in the session; a gap is frames that this client skipped. `pts_s` is its due
     time, in seconds since the session's start; `applied` the number of the last event applied before it was made.
     `delay_ms` is the time from the model's output to the arrival here. `held` marks the latest frame at the time this
-    client joined.
+    client joined. `metadata` is what the model sent with the frame, None for none; bytes are `{"b": base64}`.
     """
 
     track: str
@@ -65,6 +67,7 @@ class Frame:
     held: bool
     delay_ms: float
     jpeg: bytes = field(repr=False)
+    metadata: dict[str, Any] | None = field(default=None, hash=False)
     _decode: Decoder = field(default=DECODERS[JPEG], repr=False, compare=False)
 
     @functools.cached_property
@@ -82,7 +85,7 @@ def read_header(container: Container, data: bytes) -> MediaHeader:
 
 
 def read_frame(header: MediaHeader, data: bytes, decode: Decoder, *, delay_s: float) -> Frame:
-    """Return a frame for a file of the server, without decoding it."""
+    """Return a frame for a file of the server, without decoding it. Raises `WireError` for malformed metadata."""
     return Frame(
         header.track,
         header.seq,
@@ -92,8 +95,21 @@ def read_frame(header: MediaHeader, data: bytes, decode: Decoder, *, delay_s: fl
         bool(header.flags & FrameFlag.HELD),
         1e3 * delay_s,
         data,
+        _read_metadata(header.metadata),
         decode,
     )
+
+
+def _read_metadata(text: bytes) -> dict[str, Any] | None:
+    if not text:
+        return None
+    try:
+        metadata = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise WireError(ErrorCode.BAD_MEDIA, f"a frame with metadata that is not JSON: {error}") from error
+    if not isinstance(metadata, dict):
+        raise WireError(ErrorCode.BAD_MEDIA, "a frame with metadata that is no JSON object")
+    return metadata
 
 
 def read_sound(header: MediaHeader, data: bytes, *, delay_s: float) -> Sound:

@@ -39,6 +39,7 @@ from reactor_runtime.recording.entries import (
     FrameEntry,
     Header,
     MessageEntry,
+    Metadata,
     OutputEntry,
     ReadEntry,
     ReloadEntry,
@@ -186,9 +187,10 @@ class _SessionRecorder:
 
     def on_applied(self) -> None: ...
 
-    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]]) -> None:
+    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata | None = None) -> None:
         pieces = to_pieces(bundles)
-        self._writing.put(OutputEntry(step, hash_pieces(pieces)))
+        metadata_bytes = len(json.dumps(metadata)) if metadata else 0
+        self._writing.put(OutputEntry(step, hash_pieces(pieces), metadata or {}), ENTRY_BYTES + metadata_bytes)
         if not self._with_video:
             return
         for track, arrays in pieces.items():

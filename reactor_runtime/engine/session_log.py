@@ -11,7 +11,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
-from reactor_runtime.recording.entries import ReloadKind
+from reactor_runtime.recording.entries import Metadata, ReloadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,11 @@ class SessionLog(Protocol):
     def on_step(self, step: int) -> None:
         """Receive the end of a step, counted from 1: the model has returned an output, or Idle."""
 
-    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]]) -> None:
-        """Receive an output that passed its checks; the arrays may change once this returns."""
+    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata) -> None:
+        """Receive an output that passed its checks, and the metadata of its frames.
+
+        The arrays may change once this returns.
+        """
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None:
         """Receive an event that is about to be handled, or is skipped because a later one of its name waits."""

@@ -21,6 +21,7 @@ from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.tracks.input_frame import InputFrame
 from reactor_runtime.authoring.tracks.inputs import Input
 from reactor_runtime.authoring.tracks.inputs import Input as MediaInput
+from reactor_runtime.authoring.tracks.track_payload import TrackPayload
 from reactor_runtime.authoring.tracks.tracks import Audio, Output, Video
 from reactor_runtime.authoring.tracks.tracks import TrackSpec as Track
 from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, Pointer, Stick, Tap, Wheel
@@ -74,6 +75,7 @@ __all__ = [  # noqa: RUF022
     "Stick",
     "Tap",
     "Track",
+    "TrackPayload",
     "UploadedFile",
     "Video",
     "VideoModel",

@@ -266,13 +266,17 @@ class ModelWarning:
 
 @dataclass(frozen=True, slots=True)
 class BundleFrame:
-    """One frame of a bundle: `offset` into the ring, -1 for a black frame, which has no pixels there."""
+    """One frame of a bundle: `offset` into the ring, -1 for a black frame, which has no pixels there.
+
+    `metadata` is the text of a JSON object, in ASCII, or "".
+    """
 
     track: str
     seq: int
     offset: int
     height: int
     width: int
+    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)

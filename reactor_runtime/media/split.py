@@ -7,7 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-_BATCH = 4
+# The rank of a batch of frames.
+BATCH = 4
 
 
 def split(payloads: Mapping[str, NDArray[Any]], *, alone: int = 1) -> list[dict[str, NDArray[Any]]]:
@@ -17,7 +18,7 @@ def split(payloads: Mapping[str, NDArray[Any]], *, alone: int = 1) -> list[dict[
     bundles, the last bundles have none. Sound without frames makes `alone` bundles. Raises `ValueError` if batches
     differ in length.
     """
-    counts = {track: len(payload) for track, payload in payloads.items() if payload.ndim == _BATCH}
+    counts = {track: len(payload) for track, payload in payloads.items() if payload.ndim == BATCH}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{track} has {count}" for track, count in counts.items())
         raise ValueError(f"{listed} frames: batched tracks of one output must have the same number of frames")
@@ -30,9 +31,9 @@ def split(payloads: Mapping[str, NDArray[Any]], *, alone: int = 1) -> list[dict[
 
 
 def _pieces(payload: NDArray[Any], count: int) -> Iterator[NDArray[Any]]:
-    if payload.ndim == _BATCH:
+    if payload.ndim == BATCH:
         yield from payload
-    elif payload.ndim == _BATCH - 1:
+    elif payload.ndim == BATCH - 1:
         for _ in range(count):
             yield payload
     else:

@@ -19,6 +19,8 @@ MOST_SIDE = 4096
 MOST_SAMPLES = 120 * 384_000
 # Maps each track of an output to its arrays: one for each frame of a batch.
 Pieces = dict[str, list[NDArray[Any]]]
+# Maps tracks to the metadata of each frame of an output.
+Metadata = dict[str, list[dict[str, Any] | None]]
 # In this order: the model has its new code, it was loaded again, it could not be loaded, or it has its old code again
 # because the first step of the new code failed.
 ReloadKind = Literal["applied", "loaded", "failed", "reverted"]
@@ -153,10 +155,14 @@ class MessageEntry:
 
 @dataclass(frozen=True, slots=True)
 class OutputEntry:
-    """Record the hashes of one output: for each track, one of each frame, or of each piece of sound."""
+    """Record the hashes of one output: for each track, one of each frame, or of each piece of sound.
+
+    `metadata` has that of each frame, None for none, by the tracks that have any.
+    """
 
     step: Count
     hashes: dict[str, Annotated[list[PieceHash], Field(min_length=1)]]
+    metadata: Metadata = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
-from reactor_runtime.recording.entries import MessageEntry, OutputEntry, Pieces, hash_pieces
+from reactor_runtime.recording.entries import MessageEntry, Metadata, OutputEntry, Pieces, hash_pieces
 from reactor_runtime.recording.file import SessionRecording
 
 MOST_DIFFERENCES = 1000
@@ -93,19 +95,29 @@ class Comparison:
     def has_all_outputs(self) -> bool:
         return self.outputs == len(self._outputs)
 
-    def compare_output(self, step: int, pieces: Pieces) -> None:
+    def compare_output(self, step: int, pieces: Pieces, metadata: Metadata) -> None:
         """Compare the next output; do nothing if the recording has no more."""
         if self.has_all_outputs:
             return
         recorded = self._outputs[self.outputs]
         self.outputs += 1
         self._compare_step(step, recorded)
+        self._compare_metadata(step, recorded, metadata)
         self._compare_tracks(step, recorded, hash_pieces(pieces))
         self._on_output(step, pieces)
 
     def _compare_step(self, step: int, recorded: OutputEntry) -> None:
         if step != recorded.step:
             self.result.add_other(step, f"the output of step {recorded.step} came in step {step}")
+
+    def _compare_metadata(self, step: int, recorded: OutputEntry, metadata: Metadata) -> None:
+        for track in recorded.metadata | metadata:
+            before, now = recorded.metadata.get(track, []), metadata.get(track, [])
+            for index, (was, is_now) in enumerate(zip_longest(before, now)):
+                if was != is_now:
+                    number = self._frames[track] + index
+                    text = f"the metadata of frame {number} of {track} is {_shown(is_now)}, not {_shown(was)}"
+                    self.result.add_other(step, text, track=track, frame=number)
 
     def _compare_tracks(self, step: int, recorded: OutputEntry, hashes: dict[str, list[str]]) -> None:
         for track in [*recorded.hashes, *(track for track in hashes if track not in recorded.hashes)]:
@@ -153,6 +165,11 @@ class Comparison:
         for missing in self._messages[self._sent :]:
             if _is_expected(missing, self._steps):
                 self.result.add_other(missing.step, f"message {missing.type} {missing.data} was not sent")
+
+
+def _shown(metadata: dict[str, Any] | None) -> str:
+    """Return metadata for people, shortened."""
+    return "none" if metadata is None else f"{json.dumps(metadata):.100}"
 
 
 def _is_expected(message: MessageEntry, steps: int) -> bool:

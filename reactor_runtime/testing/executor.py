@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.authoring.styles.styles import style_of
+from reactor_runtime.authoring.tracks.track_payload import TrackPayload
 from reactor_runtime.authoring.tracks.tracks import Output, payloads
 from reactor_runtime.media.tensors import copied
 from reactor_runtime.testing.recorder import Message
@@ -98,6 +99,8 @@ def copy_output(output: object) -> object:
     """Copy the output of a step: the author may use the same array for the next one."""
     if isinstance(output, np.ndarray):
         return output.copy()
+    if isinstance(output, TrackPayload):
+        return replace(output, data=copy_output(output.data))
     if not isinstance(output, Output):
         return copied(output)
     duplicate = copy.copy(output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Frame:
     """Hold a frame of a video track, or a piece of sound of an audio track.
 
     `due_s` counts from the start of the session, `seq` within the track. `applied` is the number of events that the
-    model had handled when it made the frame.
+    model had handled when it made the frame, `metadata` what clients get with it.
     """
 
     track: str
@@ -43,6 +44,7 @@ class Frame:
     seq: int
     applied: int
     array: NDArray[Any]
+    metadata: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ class OutputRecorder:
         else:
             # The author may reuse the array when this returns.
             array = payload.copy()
-        return Frame(piece.track.name, round(piece.at - self.began, 9), piece.seq, bundle.applied, array)
+        metadata = json.loads(piece.metadata) if piece.metadata else None
+        return Frame(piece.track.name, round(piece.at - self.began, 9), piece.seq, bundle.applied, array, metadata)
 
     def _finish_bundle(self, credit: Credit) -> None:
         del self._queued[credit.bundle]

@@ -29,7 +29,7 @@ from reactor_runtime.errors import ReactorError, UsageError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.configs import ReplayConfig, comparable, config_differences, parse_config
 from reactor_runtime.recording.contracts import contract_differences, kinds_of
-from reactor_runtime.recording.entries import to_pieces
+from reactor_runtime.recording.entries import Metadata, to_pieces
 from reactor_runtime.recording.file import SessionRecording, StoredRead, read_recording
 from reactor_runtime.testing.comparison import Comparison, OnOutput, Replay
 from reactor_runtime.testing.recorder import OutputRecorder
@@ -317,11 +317,11 @@ class _ReplayLog:
     def on_applied(self) -> None:
         self._events.on_applied()
 
-    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]]) -> None:
+    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata) -> None:
         # The studio would keep all frames.
         self._attached.recorder.clear()
         if not self._events.discards_output:
-            self._comparison.compare_output(step, to_pieces(bundles))
+            self._comparison.compare_output(step, to_pieces(bundles), metadata)
             self._events.send_next()
 
     def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None: ...

@@ -1,8 +1,22 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from reactor_runtime.client.media import Frame, NewestFrames, ReceivedSound, Sound
+from reactor_runtime.client.media import (
+    DECODERS,
+    Frame,
+    NewestFrames,
+    ReceivedSound,
+    Sound,
+    read_frame,
+    read_header,
+)
+from reactor_runtime.errors import WireError
+from reactor_runtime.wire.containers import JPEG, attach, required_container_of
+from reactor_runtime.wire.media_header import MediaHeader
 
 
 def frame(seq: int, track: str = "main") -> Frame:
@@ -66,3 +80,32 @@ def test_sound_after_a_flush_replaces_earlier_pieces() -> None:
     sounds.put_sound(sound(0, 4))
     sounds.put_sound(sound(1, 4, after_flush=True))
     assert [piece.seq for _ in range(2) if (piece := sounds.take_sound("a"))] == [1]
+
+
+def received(metadata: bytes) -> Frame:
+    return read_frame(MediaHeader("main", 1, 2, 3, metadata=metadata), b"", DECODERS[JPEG], delay_s=0.0)
+
+
+def test_a_frame_has_the_metadata_of_its_header() -> None:
+    assert received(b"").metadata is None
+    assert received(b"{}").metadata == {}
+    assert received(b'{"pose":[1,2.5],"name":"\\u00e9"}').metadata == {"pose": [1, 2.5], "name": "é"}
+    assert len({received(b'{"a":1}'), received(b"")}) == 2
+
+
+@pytest.mark.parametrize("metadata", [b"{", b"\xff", b"[1]", b"7", b"null", b"[" * 60_000], ids=repr)
+def test_malformed_metadata_is_a_malformed_message(metadata: bytes) -> None:
+    with pytest.raises(WireError, match="a frame with metadata that is"):
+        received(metadata)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60), st.integers(0, 120))
+def test_any_bytes_are_read_as_a_frame_or_refused(junk: bytes, metadata: bytes, keep: int) -> None:
+    file = attach(MediaHeader("main", 1, 2, 3, metadata=metadata + b'{"a":1}'), b"\xff\xd8\xff\xd9")
+    for data in (file[:keep], file[:keep] + junk, junk + file, b"\xff\xd8\xff\xef" + junk, file):
+        try:
+            container = required_container_of(data)
+            frame = read_frame(read_header(container, data), data, DECODERS[JPEG], delay_s=0.0)
+        except WireError:
+            continue
+        assert frame.metadata is None or isinstance(frame.metadata, dict)

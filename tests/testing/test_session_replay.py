@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import itertools
 import json
 import random
 import re
@@ -29,6 +30,7 @@ from reactor_runtime.interface import (
     ReactorModel,
     ReactorPipeline,
     ReadMode,
+    TrackPayload,
     UploadedFile,
     Video,
     VideoModel,
@@ -545,3 +547,42 @@ def test_a_replay_gives_the_model_what_clients_sent_with_their_frames(tmp_path: 
     result = replay(recording_in(tmp_path), Aligned)
     assert result.frames == 40
     assert result.differences == []
+
+
+class Placed(ReactorPipeline):
+    """Frames with metadata: bytes, a batch, and none."""
+
+    state: Controls
+    fps = 30
+    angle = 1
+
+    def inference(self) -> Iterator[Any]:
+        sound, picture = np.zeros((1, 4800), np.int16), np.zeros((3, H, W, 3), np.uint8)
+        for number in itertools.count():
+            angles = [{"angle": self.angle * (3 * number + index)} for index in range(2)]
+            yield Shown(main_video=TrackPayload(picture, metadata=[*angles, None]), main_audio=sound)
+            yield Shown(main_video=TrackPayload(picture[0], metadata=b"raw"), main_audio=sound)
+            yield Shown(main_video=picture[0], main_audio=sound)
+
+
+def test_frames_of_a_studio_and_a_recording_have_their_metadata_and_a_replay_compares_it(tmp_path: Path) -> None:
+    with recorded(Placed, tmp_path) as studio:
+        studio.run(1)
+        shown = [frame.metadata for frame in studio.frames if frame.track == "main_video"]
+        assert all(frame.metadata is None for frame in studio.frames if frame.track == "main_audio")
+    assert shown[:8] == [{"angle": 0}, {"angle": 1}, None, {"b": "cmF3"}, None, {"angle": 3}, {"angle": 4}, None]
+    outputs = read_recording(recording_in(tmp_path)).outputs
+    assert [output.metadata for output in outputs[:3]] == [
+        {"main_video": [{"angle": 0}, {"angle": 1}, None]},
+        {"main_video": [{"b": "cmF3"}]},
+        {},
+    ]
+    same = replay(recording_in(tmp_path), Placed)
+    assert same.frames >= len(shown)
+    assert same.differences == []
+    turned = replay(recording_in(tmp_path), type("Turned", (Placed,), {"angle": 2}))
+    assert str(turned.differences[0]) == (
+        'step 1: the metadata of frame 1 of main_video is {"angle": 2}, not {"angle": 1}'
+    )
+    batches = sum(len(output.metadata.get("main_video", ())) == 3 for output in outputs)
+    assert (turned.different, turned.others) == (0, 2 * batches - 1)

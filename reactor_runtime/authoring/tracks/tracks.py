@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, dataclass_transform, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Self, dataclass_transform, get_args, get_origin
 
 from reactor_runtime.authoring.code.annotations import Scope, is_class_variable, own_annotations
 from reactor_runtime.authoring.code.records import Record, is_clone, merged_over_mro, put_required_first
 from reactor_runtime.authoring.code.source import declared_at
+from reactor_runtime.authoring.tracks.track_payload import TrackPayload
 from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDeclaration
 
 _TRACKS = "__reactor_tracks__"
+_METADATA = "__reactor_metadata__"
+_TAKES_PAYLOADS = "__reactor_takes_payloads__"
 # The wire stores the length in one byte.
 _LONGEST_NAME_BYTES = 255
 
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     # For type checkers a track is a buffer in an input and accepts any library's array in an output. They ignore the
     # descriptor in a class with an explicit @dataclass; Video is a protocol without members, so any value is accepted
     # there.
-    from typing import Generic, Protocol, Self, TypeVar, overload
+    from typing import Generic, Protocol, TypeVar, overload
 
     import numpy as np
 
@@ -113,11 +117,20 @@ class TrackSpec:
 class Output(Record):
     """Declare the model's output tracks: each field annotated `Video` or `Audio` is a track of that name.
 
-    Subclasses become dataclasses. Two outputs are equal only if they are the same object. `__tracks__` describes the
-    tracks of a class by name.
+    Subclasses become dataclasses. Two outputs are equal only if they are the same object. Of a `TrackPayload` the field
+    is the array, and its metadata goes with the frames. `__tracks__` describes the tracks of a class by name.
     """
 
-    __slots__ = ()
+    if not TYPE_CHECKING:
+        # That of an instance is in its dict, so there are no slots.
+        __reactor_metadata__ = MappingProxyType({})
+
+        def __new__(cls, *arguments: object, **named: object) -> Self:
+            made = super().__new__(cls, *arguments, **named)
+            # Only now `__init__` is the one that `@dataclass` makes.
+            if _TAKES_PAYLOADS not in cls.__dict__:
+                _take_payloads(cls)
+            return made
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -146,6 +159,33 @@ def tracks_of(cls: type[Record]) -> tuple[TrackSpec, ...]:
 def payloads(output: Output) -> dict[str, Any]:
     """Return the values of an output by track."""
     return {name: getattr(output, name) for name in merged_over_mro(type(output), _TRACKS)}
+
+
+def metadata_of(output: Output) -> Mapping[str, Any]:
+    """Return the metadata beside the values of an output, by track."""
+    metadata: Mapping[str, Any] = getattr(output, _METADATA)
+    return metadata
+
+
+def _take_payloads(cls: type[Output]) -> None:
+    """Make the `__init__` of a class take a TrackPayload for an array."""
+    tracks = tuple(merged_over_mro(cls, _TRACKS))
+    init: Callable[..., None] = cls.__init__
+
+    @functools.wraps(init)
+    def __init__(output: Output, *arguments: Any, **named: Any) -> None:
+        init(output, *arguments, **named)
+        for name in tracks:
+            payload = getattr(output, name, None)
+            if isinstance(payload, TrackPayload):
+                # The dataclass may be frozen.
+                object.__setattr__(output, name, payload.data)
+                if payload.metadata is not None:
+                    metadata = {**metadata_of(output), name: payload.metadata}
+                    object.__setattr__(output, _METADATA, metadata)
+
+    cls.__init__ = __init__  # type: ignore[assignment, method-assign]  # as @dataclass does
+    setattr(cls, _TAKES_PAYLOADS, True)
 
 
 def join_tracks(model: str, outputs: Iterable[type[Output]]) -> tuple[TrackSpec, ...]:

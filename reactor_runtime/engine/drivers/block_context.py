@@ -123,11 +123,12 @@ class BlockContext:
             return
         now = self._clock.now()
         checked = self._unpack.check(output)
-        frames = len(split(checked))
-        self._keep_sizes(checked)
+        frames = len(split(checked.arrays))
+        self._keep_sizes(checked.arrays)
         with self._lock:
             made_in_s = self._stopwatch.read(now) if measured else None
-        block = Block(ByTrack(checked), frames, made_in_s, max(self._applied, self._session.handled_here))
+        payload = ByTrack(checked.arrays, checked.metadata)
+        block = Block(payload, frames, made_in_s, max(self._applied, self._session.handled_here))
         if threading.get_ident() == self._loop_thread:
             raise RuntimeError(
                 "emit_block() was called in the event loop's thread, which plays blocks: use another thread"

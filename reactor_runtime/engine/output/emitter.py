@@ -7,22 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.output.outstanding import Outstanding, OutstandingBundle
 from reactor_runtime.engine.output.pace import Pace
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, Piece, Sink
-from reactor_runtime.engine.output.unpack import Unpack
+from reactor_runtime.engine.output.unpack import NO_METADATA, Unpack, UnpackedBundle, metadata_by_track
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.ipc.messages import Credit, Flush
 from reactor_runtime.media.tensors import synchronize
 
-Bundles = Sequence[Mapping[TrackSpec, NDArray[np.generic]]]
+Bundles = Sequence[UnpackedBundle]
 
 
 class Emitter:
@@ -141,7 +138,7 @@ class Emitter:
         # The loop may end the log meanwhile.
         log = session.log
         if log is not None:
-            log.on_output(session.steps, bundles)
+            log.on_output(session.steps, bundles, metadata_by_track(bundles))
         return bundles
 
     async def emit(
@@ -200,7 +197,7 @@ class Emitter:
             if full and (drop or not await self._wait_for_room(session, alone, meanwhile)):
                 self.skip(bundles[index:])
                 return
-            self._hand_over(session, bundle, applied, compute_s, first=index == 0)
+            self._hand_over(session, bundle, applied, compute_s, first=index == 0, metadata=bundle.metadata)
         if not self._works_ahead and author_s is not None:
             await self._wait_until_over(session, alone, meanwhile, early_s=author_s)
         self._returned_at = self._clock.now()
@@ -289,6 +286,7 @@ class Emitter:
         compute_s: float = 0.0,
         *,
         first: bool = False,
+        metadata: Mapping[str, str] = NO_METADATA,
     ) -> None:
         now = self._clock.now()
         number = self._numbers
@@ -296,7 +294,9 @@ class Emitter:
         due = self.pace.next(now, bundle)
         alone = is_sound_alone([bundle])
         self.outstanding.add(number, OutstandingBundle(due, now, compute_s if first else None, alone))
-        pieces = tuple(self._piece(track, payload, due) for track, payload in bundle.items())
+        pieces = tuple(
+            self._piece(track, payload, due, metadata.get(track.name, "")) for track, payload in bundle.items()
+        )
         outgoing = OutgoingBundle(
             session=session.id,
             number=number,
@@ -319,14 +319,14 @@ class Emitter:
             has_frame = not alone and bundle is not self._sizes
             session.trace.span(session.id, "model", "hand over", now, bundle=number, has_frame=has_frame)
 
-    def _piece(self, track: TrackSpec, payload: Payload, due: float) -> Piece:
+    def _piece(self, track: TrackSpec, payload: Payload, due: float, metadata: str) -> Piece:
         seq = self._next_seq(track)
         if isinstance(payload, Black):
             return Piece(track, seq, payload, due)
         if track.kind == "audio":
             return Piece(track, seq, payload, self.pace.begins(track, due, payload.shape[1]))
         self._sizes[track] = Black(*payload.shape[:2])
-        return Piece(track, seq, payload, due)
+        return Piece(track, seq, payload, due, metadata)
 
     def _full(self, *, alone: bool, more: int = 0) -> bool:
         if self._session is not None and self._session.held:

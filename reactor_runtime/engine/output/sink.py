@@ -33,12 +33,13 @@ Payload = NDArray[np.generic] | Black
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Hold the frame or sound of one track in a bundle; `at` is when it is due."""
+    """Hold the frame or sound of one track in a bundle; `at` is when it is due, `metadata` JSON text or ""."""
 
     track: TrackSpec
     seq: int
     payload: Payload
     at: float
+    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,8 @@ class IpcSink:
                 frames.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width))
             elif piece.track.kind == "video":
                 height, width, _ = payload.shape
-                frames.append(BundleFrame(piece.track.name, piece.seq, next(offsets), height, width))
+                place = next(offsets)
+                frames.append(BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata))
                 self._ring.copy(frames[-1].offset, payload)
             else:
                 channels, samples = payload.shape

@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, payloads, tracks_of
+from reactor_runtime.authoring.tracks.track_payload import TrackPayload
+from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, metadata_of, payloads, tracks_of
 from reactor_runtime.media.frames import check_audio, check_video
+from reactor_runtime.media.metadata import metadata_text
 from reactor_runtime.media.sound import pieces_of
-from reactor_runtime.media.split import split
+from reactor_runtime.media.split import BATCH, split
+from reactor_runtime.recording.entries import Metadata
+
+NO_METADATA: Mapping[str, Any] = MappingProxyType({})
+
+
+class UnpackedBundle(dict[TrackSpec, NDArray[Any]]):
+    """Hold the arrays of one bundle by track, and the `metadata` of its frames by the track's name, as JSON text."""
+
+    __slots__ = ("metadata",)
+
+    def __init__(self, arrays: Mapping[TrackSpec, NDArray[Any]], metadata: Mapping[str, str] = NO_METADATA) -> None:
+        super().__init__(arrays)
+        self.metadata = metadata
 
 
 @dataclass(frozen=True, slots=True)
 class ByTrack:
-    """Hold payloads by the names of their tracks, as the block style hands them over."""
+    """Hold payloads by the names of their tracks, as the block style hands them over.
+
+    `metadata` has the JSON text of each frame of a track, "" for none.
+    """
 
     payloads: Mapping[str, object]
+    metadata: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+class CheckedOutput(NamedTuple):
+    """The arrays of an output by the name of the track, and the metadata of its frames as in `ByTrack`."""
+
+    arrays: dict[str, NDArray[Any]]
+    metadata: Mapping[str, Sequence[str]]
 
 
 class Unpack:
@@ -34,17 +62,36 @@ class Unpack:
         all_tracks = [tracks for tracks in self._outputs.values() if tracks]
         self._only = all_tracks[0][0] if len(all_tracks) == 1 and len(all_tracks[0]) == 1 else None
 
-    def __call__(self, output: object) -> list[dict[TrackSpec, NDArray[Any]]]:
+    def __call__(self, output: object) -> list[UnpackedBundle]:
         """Split `output` into bundles; TypeError or ValueError names the track, the payload and the fix."""
         checked = self.check(output)
-        bundles = split(checked, alone=self._pieces(checked))
-        return [{self._tracks[name]: piece for name, piece in bundle.items()} for bundle in bundles]
+        arrays, texts = checked.arrays, checked.metadata
+        bundles = split(arrays, alone=self._pieces(arrays))
+        named = ({self._tracks[name]: piece for name, piece in bundle.items()} for bundle in bundles)
+        if not texts:
+            return [UnpackedBundle(bundle) for bundle in named]
+        return [UnpackedBundle(bundle, _texts_of(texts, number)) for number, bundle in enumerate(named)]
 
-    def check(self, output: object) -> dict[str, NDArray[Any]]:
+    def check(self, output: object) -> CheckedOutput:
         """Return the arrays of `output` by track; raise as splitting does, but not for batches of unequal length."""
+        values, metadata = self._values(output)
+        arrays: dict[str, NDArray[Any]] = {}
+        texts = dict(output.metadata) if isinstance(output, ByTrack) else {}
+        for name, payload in values.items():
+            value, beside = payload, metadata.get(name)
+            if isinstance(payload, TrackPayload):
+                value, beside = payload.data, payload.metadata
+            track = self._tracks[name]
+            arrays[name] = _check(track, value)
+            if beside is not None:
+                texts[name] = _texts(track, arrays[name], beside)
+        return CheckedOutput(arrays, texts)
+
+    def _values(self, output: object) -> tuple[Mapping[str, object], Mapping[str, object]]:
+        """Return the values of an output by track, and the metadata beside them."""
         if isinstance(output, ByTrack):
-            values = dict(output.payloads)
-        elif isinstance(output, Output):
+            return output.payloads, NO_METADATA
+        if isinstance(output, Output):
             # One without tracks shows nothing, whatever the model declares.
             if type(output) not in self._outputs and tracks_of(type(output)):
                 known, name = ", ".join(kind.__name__ for kind in self._outputs) or "none", type(output).__name__
@@ -52,13 +99,11 @@ class Unpack:
                     f"{name} is not an output of this model; it declares: {known}; "
                     f"import {name} by its name where the model is, or annotate the model with it, as in output: {name}"
                 )
-            values = payloads(output)
-        elif self._only is not None:
-            values = {self._only.name: output}
-        else:
-            with declared_at(self._model) if not self._outputs else contextlib.nullcontext():
-                raise TypeError(self._why_not_raw(output))
-        return {name: _check(self._tracks[name], value) for name, value in values.items()}
+            return payloads(output), metadata_of(output)
+        if self._only is not None:
+            return {self._only.name: output}, NO_METADATA
+        with declared_at(self._model) if not self._outputs else contextlib.nullcontext():
+            raise TypeError(self._why_not_raw(output))
 
     def _pieces(self, checked: dict[str, NDArray[Any]]) -> int:
         """Return the number of pieces for sound without frames."""
@@ -79,6 +124,36 @@ class Unpack:
         return (
             f"got {type(output).__name__}; a raw frame needs exactly one Output with one track, this model has {kinds}"
         )
+
+
+def metadata_by_track(bundles: Sequence[UnpackedBundle]) -> Metadata:
+    """Return the metadata of each frame of an output, by the tracks that have any."""
+    found: Metadata = {}
+    for number, bundle in enumerate(bundles):
+        for track, text in bundle.metadata.items():
+            found.setdefault(track, [None] * len(bundles))[number] = json.loads(text)
+    return found
+
+
+def _texts(track: TrackSpec, frames: NDArray[Any], metadata: object) -> list[str]:
+    """Return the metadata of each frame of a payload as JSON text, "" for none."""
+    name = track.name
+    if track.kind != "video":
+        raise ValueError(f"{name}: metadata goes with frames, not with sound: give the samples alone")
+    count = len(frames) if frames.ndim == BATCH else None
+    if not isinstance(metadata, list | tuple):
+        return [metadata_text(name, metadata)] * (count or 1)
+    if count is None:
+        raise ValueError(f"{name}: metadata is a list, and the payload one frame: give a dict or bytes")
+    if len(metadata) != count:
+        raise ValueError(f"{name}: {len(metadata)} metadata for {count} frames: give a list with one for each frame")
+    return ["" if each is None else metadata_text(name, each) for each in metadata]
+
+
+def _texts_of(metadata: Mapping[str, Sequence[str]], number: int) -> dict[str, str]:
+    """Return the texts of one bundle: that of a single frame goes with it into each."""
+    found = {name: texts[number] if len(texts) > 1 else texts[0] for name, texts in metadata.items()}
+    return {name: text for name, text in found.items() if text}
 
 
 def _check(track: TrackSpec, value: object) -> NDArray[Any]:

@@ -119,16 +119,16 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
     """
     began = time.monotonic()
 
-    def header(part: BundleFrame | BundleSound, at: float) -> MediaHeader:
+    def header(part: BundleFrame | BundleSound, at: float, metadata: str = "") -> MediaHeader:
         flag = FrameFlag.AFTER_FLUSH if part.track in after_flush else FrameFlag(0)
         pts_us = max(0, round((at - started_at) * 1e6))
-        return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, bundle.applied, flag)
+        return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, bundle.applied, flag, metadata.encode())
 
     def frames() -> Iterator[EncodedFrame]:
         for task in job.tasks:
             source = task.source
             pixels = ring.frame(source.offset, source.height, source.width)
-            frame_header = header(source, bundle.due)
+            frame_header = header(source, bundle.due, source.metadata)
             files = _encode_frame(pixels, task, frame_header)
             # Another thread encodes the last band.
             if not files:

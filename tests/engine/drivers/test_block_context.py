@@ -15,6 +15,7 @@ from reactor_runtime.interface import (
     Input,
     ModelMessage,
     Output,
+    TrackPayload,
     Video,
     get_ctx,
 )
@@ -268,3 +269,19 @@ def test_torch_frames_pass() -> None:
         studio.connect()
         studio.run(1)
         assert [shown.array.shape for shown in studio.frames[:10]] == [(4, 6, 3)] * 10
+
+
+def test_blocks_and_frames_take_metadata() -> None:
+    def script(_: Scripted) -> None:
+        get_ctx().emit_block(TrackPayload(batch(1, 2), metadata=[{"n": 1}, None]))
+        get_ctx().get_track().emit(TrackPayload(frame(3), metadata={"n": 3}))
+        with pytest.raises(ValueError, match="video: 1 metadata for 2 frames"):
+            get_ctx().emit_block(TrackPayload(batch(1, 2), metadata=[{}]))
+        while not get_ctx().should_stop():
+            pass
+
+    with studio_of(script) as studio:
+        studio.connect()
+        studio.run(1)
+        assert [shown.metadata for shown in studio.frames] == [{"n": 1}, None, {"n": 3}]
+        assert reds(studio) == [1, 2, 3]

@@ -63,3 +63,10 @@ def test_a_bundle_has_the_places_of_its_frames(ends: Ends, turned: bool) -> None
     picture, black = bundle_of(ends).frames
     assert np.array_equal(ends.ring.frame(picture.offset, 720, 1280), frame)
     assert (black.offset, black.height, black.width) == (-1, 4, 6)
+
+
+def test_a_frame_s_metadata_goes_with_its_place(ends: Ends) -> None:
+    frame = np.zeros((2, 2, 3), np.uint8)
+    pieces = tuple(Piece(VIDEO, number, frame, 0.0, text) for number, text in enumerate(("", '{"a":"\\u00e9"}')))
+    ends.sink.send_bundle(replace(outgoing(1), pieces=pieces))
+    assert [each.metadata for each in bundle_of(ends).frames] == ["", '{"a":"\\u00e9"}']

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import json
+import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.engine.output.unpack import Unpack
-from reactor_runtime.interface import Audio, InputState, Output, ReactorPipeline, Video
+from reactor_runtime.engine.output.unpack import ByTrack, Unpack
+from reactor_runtime.interface import Audio, InputState, Output, ReactorPipeline, TrackPayload, Video
+from reactor_runtime.media.metadata import MOST_BYTES, metadata_text
+from reactor_runtime.wire.media_header import MediaHeader
 from tests.engine.rig import Picture, batch, frame
 
 
@@ -127,3 +132,121 @@ def test_tensors_are_taken() -> None:
     assert (bundle["video"] == 7).all()
     with pytest.raises(TypeError, match=r"video: got torch.float32 \(2, 2, 3\)"):
         unpack(OneTrack, torch.zeros((2, 2, 3)))
+
+
+class Stereo(Output):
+    left: Video
+    right: Video
+    audio: Audio
+
+
+class Eyes(ReactorPipeline):
+    state: State
+    output: Stereo
+
+
+def metadata(model: type[ReactorPipeline], output: object) -> list[dict[str, Any]]:
+    """Return the metadata of each bundle, by track."""
+    bundles = Unpack(Contract.of(model))(output)
+    return [{track: json.loads(text) for track, text in bundle.metadata.items()} for bundle in bundles]
+
+
+SOUND = np.zeros(12, np.int16)
+
+
+@pytest.mark.parametrize(
+    ("payload", "found"),
+    [
+        (frame(1), [{}]),
+        (TrackPayload(frame(1)), [{}]),
+        (
+            TrackPayload(frame(1), metadata={"pose": [1.5, None], "é": "ü"}),
+            [{"video": {"pose": [1.5, None], "é": "ü"}}],
+        ),
+        (TrackPayload(frame(1), metadata={}), [{"video": {}}]),
+        (TrackPayload(frame(1), metadata=b"\x00\xff"), [{"video": {"b": "AP8="}}]),
+        (TrackPayload(batch(1, 2), metadata={"n": 1}), [{"video": {"n": 1}}, {"video": {"n": 1}}]),
+        (
+            TrackPayload(batch(1, 2, 3), metadata=[{"n": 1}, None, b"x"]),
+            [{"video": {"n": 1}}, {}, {"video": {"b": "eA=="}}],
+        ),
+        (TrackPayload(batch(1)), [{}]),
+        (TrackPayload(batch(1), metadata=[{"n": 1}]), [{"video": {"n": 1}}]),
+    ],
+)
+@pytest.mark.parametrize("as_output", [False, True], ids=["raw", "output"])
+def test_metadata_goes_with_each_frame(payload: object, found: list[dict[str, Any]], as_output: bool) -> None:
+    assert metadata(OneTrack, Picture(video=payload) if as_output else payload) == found
+
+
+def test_metadata_of_a_single_frame_goes_with_it_beside_each_frame_of_a_batch() -> None:
+    output = Stereo(
+        left=TrackPayload(batch(1, 2), metadata=[{"n": 1}, {"n": 2}]),
+        right=TrackPayload(frame(3), metadata={"eye": "right"}),
+        audio=TrackPayload(SOUND),
+    )
+    right = {"eye": "right"}
+    assert metadata(Eyes, output) == [{"left": {"n": 1}, "right": right}, {"left": {"n": 2}, "right": right}]
+
+
+def test_a_payload_that_is_assigned_later_replaces_the_metadata() -> None:
+    output = Picture(video=TrackPayload(frame(1), metadata={"n": 1}))
+    output.video = frame(2)
+    assert metadata(OneTrack, output) == [{"video": {"n": 1}}]
+    output.video = TrackPayload(frame(3), metadata={"n": 3})
+    assert metadata(OneTrack, output) == [{"video": {"n": 3}}]
+
+
+@pytest.mark.parametrize(
+    ("payload", "words"),
+    [
+        (TrackPayload(frame(1), metadata=[{}]), "left: metadata is a list, and the payload one frame"),
+        (TrackPayload(batch(1, 2), metadata=[{}]), "left: 1 metadata for 2 frames: give a list with one for each"),
+        (TrackPayload(batch(1, 2), metadata=[{}, 7]), "left: metadata is a dict or bytes, not int: 7"),  # type: ignore[list-item]
+        (TrackPayload(frame(1), metadata="text"), "left: metadata is a dict or bytes, not str"),  # type: ignore[arg-type]
+        (TrackPayload(frame(1), metadata={"x": {1, 2}}), "left: metadata that is not JSON: Object of type set"),
+        (
+            TrackPayload(frame(1), metadata={"x": np.float32(1)}),
+            "left: metadata that is not JSON: Object of type float32",
+        ),
+        (TrackPayload(frame(1), metadata={"x": math.inf}), "left: metadata that is not JSON: Out of range float"),
+        (TrackPayload(frame(1), metadata={"x": "y" * 65_487}), "left: metadata of 65495 bytes; at most 65494 go with"),
+        (TrackPayload(frame(1), metadata=bytes(49_120)), "left: metadata of 65504 bytes; at most 65494"),
+    ],
+)
+def test_wrong_metadata_names_its_field(payload: TrackPayload, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        metadata(Eyes, Stereo(left=payload, right=frame(1), audio=SOUND))
+
+
+def test_metadata_that_contains_itself_is_not_json() -> None:
+    endless: dict[str, Any] = {}
+    endless["x"] = endless
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"x": deep}
+    for wrong in (endless, deep):
+        with pytest.raises(ValueError, match="video: metadata that is not JSON"):
+            metadata(OneTrack, TrackPayload(frame(1), metadata=wrong))
+
+
+def test_sound_has_no_metadata() -> None:
+    output = Both(video=frame(1), audio=TrackPayload(SOUND, metadata={}))
+    with pytest.raises(ValueError, match="audio: metadata goes with frames, not with sound"):
+        metadata(TwoTracks, output)
+
+
+def test_metadata_of_the_largest_size_fits_the_header_of_any_track() -> None:
+    for track in ("video", "é" * 127):
+        most = MOST_BYTES - len(track.encode())
+        text = metadata_text(track, {"x": "y" * (most - 8)})
+        assert len(MediaHeader(track, 1, 2, 3, metadata=text.encode()).pack()) == 0xFFFF - 10
+        with pytest.raises(ValueError, match="at most"):
+            metadata_text(track, {"x": "y" * (most - 7)})
+
+
+def test_a_block_keeps_its_metadata_from_the_author_s_thread_to_the_loop() -> None:
+    unpack = Unpack(Contract.of(OneTrack))
+    checked = unpack.check(TrackPayload(batch(1, 2), metadata=[{"n": 1}, None]))
+    bundles = unpack(ByTrack(checked.arrays, checked.metadata))
+    assert [dict(bundle.metadata) for bundle in bundles] == [{"video": '{"n":1}'}, {}]

@@ -136,3 +136,15 @@ def test_jobs_may_end_in_any_order(order: tuple[int, ...]) -> None:
     encoded = [run_job(both, memory, 0.0, (), jobs[number]) for number in order]
     frames = {frame.track: (frame.seq, sorted(frame.files[DEFAULT])) for frame in merge_frames(encoded)}
     assert frames == {"left": (3, [0, 2]), "right": (4, [1, 4, 6])}
+
+
+def test_metadata_is_in_the_header_of_every_file_of_its_frame() -> None:
+    memory = create_memory()
+    (offset,) = written(RingWriter(memory), 0, [np.zeros((720, 1280, 3), np.uint8)])
+    left = BundleFrame("left", 0, offset, 720, 1280, '{"pose":[1,2]}')
+    whole = bundle(left, replace(left, track="right", metadata=""))
+    frames = list(merge_frames([run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs_of(whole, [0, 1, 5])]))
+    for frame, text in zip(frames, (b'{"pose":[1,2]}', b""), strict=True):
+        for shown in (frame, frame.as_held(), replace(frame, pixels=np.zeros((8, 8, 3), np.uint8)).with_full_size()):
+            headers = [detach(file.data)[0] for file in shown.files[DEFAULT].values()]
+            assert [header.metadata for header in headers if header is not None] == [text] * len(shown.files[DEFAULT])
