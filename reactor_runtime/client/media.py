@@ -104,7 +104,7 @@ def _read_metadata(text: bytes) -> dict[str, Any] | None:
     if not text:
         return None
     try:
-        metadata = json.loads(text)
+        metadata = json.loads(text.decode())
     except (ValueError, RecursionError) as error:
         raise WireError(ErrorCode.BAD_MEDIA, f"a frame with metadata that is not JSON: {error}") from error
     if not isinstance(metadata, dict):

@@ -44,17 +44,21 @@ class MyModel(ReactorPipeline):
         return Said(words=f"{file.name} {file.read().decode()}")
 
     def inference(self):
-        camera = None
+        camera = sent = None
         heard = False
         for frame in range(1_000_000):
             came = self.input.camera.try_read()
             if came:
                 camera = int(came[-1].mean())
+                if came[-1].metadata is not None:
+                    text = came[-1].metadata.decode("latin-1")
+                    sent = {"pts": came[-1].pts, "time": came[-1].capture_time_us, "text": text}
                 self.send_nowait(Said(words=f"camera {camera}"))
             pieces = self.input.microphone.try_read()
             if pieces and not heard and abs(pieces[-1]).max() > 3000:
                 heard = True
                 self.send_nowait(Said(words=f"microphone {pieces[-1].shape}"))
             tone = (9000 * np.sin(np.arange(1600 * frame, 1600 * (frame + 1)) / 17)).astype(np.int16)
-            yield Picture(main_video=gray(self.state.level if camera is None else camera), tone=tone[np.newaxis])
+            image = gray(self.state.level if camera is None else camera)
+            yield Picture(main_video=TrackPayload(image, metadata=sent), tone=tone[np.newaxis])
 """

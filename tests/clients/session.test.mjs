@@ -192,6 +192,40 @@ test("a picture that is published reaches the model", () =>
     assert.match(value.data.words, /^camera (1[89]|20|21|22)$/);
   }));
 
+test("times and metadata go with pictures to the model, and metadata with frames from it", () =>
+  during(async (session) => {
+    const picture = await readFile(process.env.PICTURE);
+    const publish = async (options) => {
+      assert.equal(await session.publish("camera", picture, options), true);
+      for await (const { metadata } of session.frames("main_video")) {
+        if (metadata && metadata.text === options.expected) return metadata;
+      }
+    };
+    const { value: first } = await session.frames("main_video").next();
+    assert.equal(first.metadata, null);
+    const given = { metadata: { pose: [1, 2.5] }, captureTimeUs: 1_700_000_000_000_001, expected: '{"pose":[1,2.5]}' };
+    assert.equal((await publish(given)).time, 1_700_000_000_000_001);
+    const before = Date.now();
+    const bytes = new Uint8Array([1, 0, 254, 255, 1]).subarray(1, 4);
+    const { time, pts } = await publish({ metadata: bytes, expected: "\0\xfe\xff" });
+    assert.ok(time >= 1000 * before && time <= 1000 * Date.now(), `${time}`);
+    assert.ok(pts > 0 && pts <= 1000 * performance.now(), `${pts}`);
+  }));
+
+test("metadata that can not be sent is refused", () =>
+  during(async (session) => {
+    const picture = await readFile(process.env.PICTURE);
+    const rejects = (options, name, message) =>
+      assert.rejects(session.publish("camera", picture, options), { name, message });
+    await rejects({ metadata: "text" }, "TypeError", 'camera: metadata is an object or bytes, not "text"');
+    await rejects({ metadata: [1] }, "TypeError", "camera: metadata is an object or bytes, not [1]");
+    const large = "camera: metadata of 65493 bytes; at most 65492 go with a frame";
+    await rejects({ metadata: new ArrayBuffer(65493) }, "RangeError", large);
+    await rejects({ metadata: { x: "y".repeat(65485) } }, "RangeError", large);
+    await rejects({ captureTimeUs: -1 }, "RangeError", /^camera: captureTimeUs is microseconds since the epoch/);
+    assert.equal(await session.publish("camera", picture, { metadata: new ArrayBuffer(65492) }), true);
+  }));
+
 test("what is no file can not be published outside of pages", () =>
   during(async (session) => {
     await assert.rejects(session.publish("camera", "camera"), {

@@ -57,6 +57,38 @@ def test_the_server_reads_the_track_and_finds_the_file_as_it_was(still: Page, tr
     assert rest == file
 
 
+def test_each_frame_of_a_source_has_its_time_and_its_metadata(still: Page) -> None:
+    script = """
+    const canvas = Object.assign(document.createElement("canvas"), { width: 16, height: 16 });
+    canvas.getContext("2d").fillRect(0, 0, 8, 8);
+    let made = 0;
+    const [started, before] = [performance.now(), Date.now()];
+    const capture = await publisher.publish("camera", canvas, { metadata: () => ({ made: made++ }) });
+    while (connection.sent.length < 4) {
+      await later(10);
+      if (connection.pings.length) connection.answer();
+    }
+    capture.stop();
+    return [1000 * started, 1000 * before, 1000 * Date.now(), connection.sent];
+    """
+    started, before, after, sent = play(still, script)
+    headers = [detach(base64.b64decode(each))[0] for each in sent]
+    assert [header and header.metadata for header in headers] == [b'{"made":%d}' % number for number in range(4)]
+    times = [header.wall_us for header in headers if header is not None]
+    assert before <= times[0] < times[1] < times[2] < times[3] <= after
+    assert all(header is not None and header.pts_us >= started - 2000 for header in headers)
+
+
+def test_a_source_whose_metadata_can_not_be_sent_ends(still: Page) -> None:
+    script = """
+    const canvas = Object.assign(document.createElement("canvas"), { width: 16, height: 16 });
+    canvas.getContext("2d").fillRect(0, 0, 8, 8);
+    const capture = await publisher.publish("camera", canvas, { metadata: "text" });
+    return new Promise((resolve) => capture.addEventListener("ended", ({ detail }) => resolve(`${detail.error}`)));
+    """
+    assert play(still, script) == 'TypeError: camera: metadata is an object or bytes, not "text"'
+
+
 def test_what_is_no_picture_and_no_sound_is_refused(still: Page) -> None:
     with pytest.raises(Exception, match="TypeError: camera: 3 bytes that are neither JPEG nor WAV"):
         play(still, "await offer('camera', pictures[0]);", b"png")

@@ -1,14 +1,16 @@
-/** Reads the server's JPEGs and WAVs: the header with track, number and times, and the samples of a WAV. */
+/** Reads the server's JPEGs and WAVs: the header with track, number, times and metadata, and the samples of a WAV. */
 
 import { MediaError } from "./errors.js";
 
 const [RIFF, RCTR, FMT, DATA] = [0x52494646, 0x72637472, 0x666d7420, 0x64617461];
+// "REACTOR" and a zero byte.
+const MAGIC = 0x52454143544f5200n;
 const VERSION = 1;
 // From the version to the length of the track name.
 const FIXED_BYTES = 27;
 const AFTER_FLUSH = 1;
 const HELD = 2;
-const utf8 = new TextDecoder();
+const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * Return {kind: "jpeg", header}, with header null in other JPEGs, or {kind: "wav", header, sampleRate, channels,
@@ -23,7 +25,7 @@ export function readMedia(buffer) {
 
 function jpegHeader(view) {
   if (view.getUint16(2) !== 0xffef || view.byteLength < 14) return null;
-  if (utf8.decode(new Uint8Array(view.buffer, 6, 8)) !== "REACTOR\0") return null;
+  if (view.getBigUint64(6) !== MAGIC) return null;
   return fields(view, 14, 4 + view.getUint16(4));
 }
 
@@ -66,6 +68,28 @@ function fields(view, start, end) {
     ptsS: Number(view.getBigUint64(start + 6)) / 1e6,
     wallUs: Number(view.getBigUint64(start + 14)),
     applied: view.getUint32(start + 22),
-    track: utf8.decode(new Uint8Array(view.buffer, nameStart, nameEnd - nameStart)),
+    track: textOf(new Uint8Array(view.buffer, nameStart, nameEnd - nameStart), "the track name"),
+    metadata: nameEnd === end ? null : readMetadata(new Uint8Array(view.buffer, nameEnd, end - nameEnd)),
   };
+}
+
+function textOf(bytes, what) {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    throw new MediaError(`${what} is not UTF-8`);
+  }
+}
+
+function readMetadata(bytes) {
+  const text = textOf(bytes, "the metadata");
+  let metadata = null;
+  try {
+    metadata = JSON.parse(text);
+  } catch (error) {
+    throw new MediaError(`metadata that is not JSON: ${error.message}`);
+  }
+  if (typeof metadata !== "object" || !metadata || Array.isArray(metadata))
+    throw new MediaError("metadata that is no JSON object");
+  return metadata;
 }

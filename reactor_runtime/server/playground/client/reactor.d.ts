@@ -262,6 +262,8 @@ export interface FrameHeader {
   afterFlush: boolean;
   /** The latest frame, sent to a client that joins. */
   held: boolean;
+  /** What the model sent with the frame; null for nothing. Bytes are `{b: base64}`. */
+  metadata: Record<string, any> | null;
   /**
    * When the frame was received, decoded for a canvas and first shown, on performance.now()'s clock; set as it happens.
    */
@@ -284,7 +286,18 @@ export interface Sound extends FrameHeader {
   samples: Int16Array;
 }
 
+/** What goes with a frame or a piece of sound to the model, as JSON; bytes go as they are. At most 65,243 bytes. */
+export type Metadata = object | ArrayBuffer | ArrayBufferView;
+
+export interface FileOptions {
+  metadata?: Metadata | null;
+  /** When it was captured: microseconds since the epoch, by the clock of this client; now. */
+  captureTimeUs?: number;
+}
+
 export interface CaptureOptions {
+  /** A function is called for each frame or piece of sound that is sent. */
+  metadata?: Metadata | null | (() => Metadata | null);
   /** Maximum frame rate; 30. Lower if the model takes fewer frames. */
   fps?: number;
   /** Maximum size; larger frames are scaled down with their aspect ratio. 4096 each. */
@@ -477,11 +490,12 @@ export class Session<Model extends Modelled = any> {
    * Send a JPEG or a WAV. Resolves to true when it was sent, to false if it was skipped: a newer frame replaced it,
    * more than a second of sound is unread, or there is no session. Frames are sent as fast as the server reads them, so
    * a program that awaits each one makes no more than that. Rejects with TypeError for a track that does not take it,
-   * and with RangeError for a file over the server's limit.
+   * and for wrong metadata, and with RangeError for a file or metadata over the limit.
    */
   publish(
     track: Model["tracks"]["filmed"] | Model["tracks"]["recorded"],
     source: ArrayBuffer | ArrayBufferView | Platform<"Blob">,
+    options?: FileOptions,
   ): Promise<boolean>;
   /**
    * Publish what a camera, a video or a canvas shows, or what a microphone or an AudioNode plays, until stop(), the end

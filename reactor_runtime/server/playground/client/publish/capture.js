@@ -4,7 +4,7 @@
  */
 
 import { RateLimiter } from "./frame_rate.js";
-import { makeWav } from "./media_writer.js";
+import { makeWav, stampOf } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
 /** A source that is being published; see Capture in reactor.d.ts. */
@@ -44,7 +44,7 @@ export async function capture(link, track, source, options) {
     source.addEventListener("ended", () => published.stop(), { signal: published.signal });
   try {
     if (track.kind === "audio") {
-      await captureAudio(link, track, source, published);
+      await captureAudio(link, track, source, options?.metadata, published);
     } else {
       await new VideoCapture(link, track.name, options, published).start(source);
     }
@@ -78,6 +78,8 @@ class VideoCapture {
   #sender;
   #session;
   #track;
+  // Those that go with each frame.
+  #options;
   #settings;
   // The requested rate.
   #mostFps;
@@ -94,7 +96,9 @@ class VideoCapture {
     this.#sender = new FrameSender(link, track);
     this.#session = link.session;
     this.#track = track;
-    this.#settings = { ...MOST, ...options };
+    const { metadata, ...settings } = options ?? {};
+    this.#options = { metadata };
+    this.#settings = { ...MOST, ...settings };
     this.#mostFps = this.#settings.fps;
     this.#capture = capture;
     capture.signal.addEventListener("abort", () => this.#end());
@@ -154,17 +158,20 @@ class VideoCapture {
   }
 
   async #copy(view) {
+    const capturedAt = Date.now();
     const bitmap = await createImageBitmap(view);
-    this.#worker.postMessage({ bitmap }, [bitmap]);
+    this.#worker.postMessage({ bitmap, capturedAt }, [bitmap]);
   }
 
-  #onWorkerMessage({ jpeg, width, height, skipped, over, failed }) {
+  #onWorkerMessage({ jpeg, width, height, capturedAt, skipped, over, failed }) {
     if (this.#capture.signal.aborted) return;
     if (skipped) return this.#skip();
     if (over) return this.#capture.stop();
     this.#requested = this.#copied = false;
     if (failed) return this.#capture.end(new Error(failed));
-    if (!this.#sender.send(new Uint8Array(jpeg))) return this.#waitForSession();
+    const stamp = stampIn(this.#capture, this.#track, this.#options, Date.now() - capturedAt);
+    if (!stamp) return;
+    if (!this.#sender.send(new Uint8Array(jpeg), stamp)) return this.#waitForSession();
     this.#capture.emit("sent", { bytes: jpeg.byteLength, width, height });
     this.#requestFrame();
   }
@@ -256,7 +263,7 @@ async function started(make) {
 }
 
 /** Send what a microphone or an AudioNode plays; events of the `capture` report sent and skipped pieces. */
-async function captureAudio(link, { name, sampleRate }, source, capture) {
+async function captureAudio(link, { name, sampleRate }, source, metadata, capture) {
   const node = source instanceof AudioNode ? source : nodeOf(source, capture.signal);
   const context = /** @type {AudioContext} */ (node.context);
   await Promise.all([
@@ -276,7 +283,10 @@ async function captureAudio(link, { name, sampleRate }, source, capture) {
   microphone.port.onmessage = ({ data: samples }) => {
     if (!sender.hasRoom) return capture.emit("skipped");
     const file = makeWav(samples, sampleRate);
-    if (!sender.send(file, samples.length / sampleRate)) return capture.emit("nobody");
+    const seconds = samples.length / sampleRate;
+    const stamp = stampIn(capture, name, { metadata }, 1000 * seconds);
+    if (!stamp) return;
+    if (!sender.send(file, seconds, stamp)) return capture.emit("nobody");
     capture.emit("sent", { bytes: file.length, sampleRate, level: peak(samples) });
   };
   // The output is silent. Browsers run only nodes that are connected to the destination.
@@ -289,6 +299,16 @@ async function captureAudio(link, { name, sampleRate }, source, capture) {
     microphone.disconnect();
     microphone.port.postMessage("end");
   });
+}
+
+/** Return what goes with a frame or a piece of sound; end the capture, and return null, if that cannot be sent. */
+function stampIn(capture, track, options, ageMs) {
+  try {
+    return stampOf(track, options, ageMs);
+  } catch (error) {
+    capture.end(error);
+    return null;
+  }
 }
 
 function nodeOf(track, signal) {

@@ -1,7 +1,7 @@
 /**
  * Encodes frames in a worker: makes a JPEG of the newest one when it is asked for one, and skips the others. Receives
- * {settings}, {frames: a stream of VideoFrame}, {bitmap} and {go}. Sends {ready} first, then {jpeg, width, height},
- * {skipped}, {over} at the end of the stream, and {failed}.
+ * {settings}, {frames: a stream of VideoFrame}, {bitmap, capturedAt} and {go}. Sends {ready} first, then {jpeg, width,
+ * height, capturedAt}, {skipped}, {over} at the end of the stream, and {failed}. `capturedAt` is a time of Date.now().
  */
 
 import { RateLimiter } from "./frame_rate.js";
@@ -15,7 +15,7 @@ let requested = false;
 self.onmessage = ({ data }) => {
   if (data.settings) settings = data.settings;
   if (data.frames) read(data.frames).catch((error) => postMessage({ failed: error.message }));
-  if (data.bitmap) encode(data.bitmap);
+  if (data.bitmap) encode(data.bitmap, data.capturedAt);
   if (data.go) requested = true;
 };
 
@@ -27,7 +27,7 @@ async function read(frames) {
     const { value: frame, done } = await reader.read();
     if (done) return postMessage({ over: true });
     if (!limiter.isDue(performance.now(), settings.fps)) frame.close();
-    else if (requested) await encode(frame);
+    else if (requested) await encode(frame, Date.now());
     else {
       frame.close();
       postMessage({ skipped: 1 });
@@ -35,14 +35,14 @@ async function read(frames) {
   }
 }
 
-async function encode(frame) {
+async function encode(frame, capturedAt) {
   requested = false;
   try {
     draw(frame);
     const { width, height } = canvas;
     const file = await canvas.convertToBlob({ type: "image/jpeg", quality: settings.quality });
     const jpeg = await file.arrayBuffer();
-    postMessage({ jpeg, width, height }, { transfer: [jpeg] });
+    postMessage({ jpeg, width, height, capturedAt }, { transfer: [jpeg] });
   } catch (error) {
     postMessage({ failed: error.message });
   } finally {

@@ -1,16 +1,51 @@
-/** Writes WAVs, and the header that names the track of a JPEG or a WAV; media.js reads them. */
+/** Writes WAVs, and the header of a JPEG or a WAV with its track, its times and its metadata; media.js reads them. */
 
 // From the version to the length of the track name.
 const FIXED_BYTES = 27;
+// Of the track name and the metadata, in the segment of a JPEG.
+const MOST_BYTES = 65498;
 const utf8 = new TextEncoder();
+const NOTHING = new Uint8Array(0);
 
-/** Return the JPEG or WAV `file` (Uint8Array) with the header for `track`. */
-export function withHeader(track, file) {
+/**
+ * Return what goes with a frame or a piece of sound that was captured `ageMs` ago: {ptsUs, captureTimeUs, metadata},
+ * with the metadata as bytes. `options` are those of publish(). Throws TypeError and RangeError.
+ */
+export function stampOf(track, { metadata, captureTimeUs } = /** @type {any} */ ({}), ageMs = 0) {
+  captureTimeUs ??= 1000 * (Date.now() - ageMs);
+  if (!(captureTimeUs >= 0 && captureTimeUs < 2 ** 64))
+    throw new RangeError(`${track}: captureTimeUs is microseconds since the epoch, not ${captureTimeUs}`);
+  const ptsUs = 1000 * Math.max(0, performance.now() - ageMs);
+  return { ptsUs, captureTimeUs, metadata: encoded(track, typeof metadata === "function" ? metadata() : metadata) };
+}
+
+/** Return the bytes of an ArrayBuffer or a view of one. */
+export const bytesOf = (source) => new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength);
+
+/** Return the bytes of metadata as the model gets them. */
+function encoded(track, metadata) {
+  if (metadata === undefined || metadata === null) return NOTHING;
+  if (typeof metadata !== "object" || Array.isArray(metadata))
+    throw new TypeError(`${track}: metadata is an object or bytes, not ${JSON.stringify(metadata)}`);
+  const isBytes = metadata instanceof ArrayBuffer || ArrayBuffer.isView(metadata);
+  const bytes = isBytes ? bytesOf(metadata).slice() : utf8.encode(JSON.stringify(metadata));
+  const most = MOST_BYTES - utf8.encode(track).length;
+  if (bytes.length > most)
+    throw new RangeError(`${track}: metadata of ${bytes.length} bytes; at most ${most} go with a frame`);
+  return bytes;
+}
+
+/** Return the JPEG or WAV `file` (Uint8Array) with the header for `track`; `stamp` is of stampOf(). */
+export function withHeader(track, file, { ptsUs = 0, captureTimeUs = 0, metadata = NOTHING } = {}) {
   const name = utf8.encode(track);
-  const fields = new Uint8Array(FIXED_BYTES + name.length);
+  const fields = new Uint8Array(FIXED_BYTES + name.length + metadata.length);
+  const view = new DataView(fields.buffer);
   fields[0] = 1;
+  view.setBigUint64(6, BigInt(Math.round(ptsUs)));
+  view.setBigUint64(14, BigInt(Math.round(captureTimeUs)));
   fields[FIXED_BYTES - 1] = name.length;
   fields.set(name, FIXED_BYTES);
+  fields.set(metadata, FIXED_BYTES + name.length);
   if (kindOf(file) === "audio") return wavWith(fields, file);
   return join(file.subarray(0, 2), jpegSegment(fields), file.subarray(2));
 }

@@ -1,7 +1,7 @@
 /** Publishes files as they are; capture.js publishes cameras, microphones and other sources. */
 
 import { readMedia } from "../media.js";
-import { kindOf, withHeader } from "./media_writer.js";
+import { bytesOf, kindOf, stampOf, withHeader } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
 // The maximum.
@@ -27,35 +27,36 @@ export class Publisher {
   async publish(track, source, options) {
     const { session } = this.#link;
     if (source instanceof Blob) source = await source.arrayBuffer();
-    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return this.#file(track, bytesOf(source));
+    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return this.#file(track, bytesOf(source), options);
     if (!session.tracks.length) await session.ready();
     const { capture, kindOfSource } = await import("./capture.js");
     return capture(this.#link, find(session, track, kindOfSource(source)), source, options);
   }
 
-  #file(track, file) {
+  #file(track, file, options) {
     const kind = kindOf(file);
     if (!kind) throw new TypeError(`${track}: ${file.length} bytes that are neither JPEG nor WAV`);
     const { session } = this.#link;
     const { max_media_bytes: most = Infinity } = session.limits;
-    if (file.length > most - HEADER_BYTES)
+    const stamp = stampOf(track, options);
+    if (file.length > most - HEADER_BYTES - stamp.metadata.length)
       throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
     if (session.maySend) find(session, track, kind);
-    if (kind === "audio") return this.#piece(track, file);
-    return senderOf(this.#frames, track, () => new NewestFrame(new FrameSender(this.#link, track))).put(file);
+    if (kind === "audio") return this.#piece(track, file, stamp);
+    return senderOf(this.#frames, track, () => new NewestFrame(new FrameSender(this.#link, track))).put(file, stamp);
   }
 
-  #piece(track, file) {
+  #piece(track, file, stamp) {
     const { samples, channels, sampleRate } = /** @type {any} */ (readMedia(withHeader(track, file).buffer));
     const sender = senderOf(this.#sounds, track, () => new SoundSender(this.#link, track));
-    return sender.hasRoom && sender.send(file, samples.length / channels / sampleRate);
+    return sender.hasRoom && sender.send(file, samples.length / channels / sampleRate, stamp);
   }
 }
 
 /** The newest frame of a track that waits for room. */
 class NewestFrame {
   #sender;
-  // {file, settle}
+  // {file, stamp, settle}
   #waiting = null;
   #busy = false;
 
@@ -64,10 +65,10 @@ class NewestFrame {
   }
 
   /** Replace the waiting frame. Resolves to whether this one was sent. */
-  put(file) {
+  put(file, stamp) {
     this.clear();
     return new Promise((settle) => {
-      this.#waiting = { file, settle };
+      this.#waiting = { file, stamp, settle };
       if (!this.#busy) this.#send();
     });
   }
@@ -81,9 +82,9 @@ class NewestFrame {
     this.#busy = true;
     while (this.#waiting) {
       await this.#sender.waitForRoom();
-      const { file, settle } = this.#waiting ?? {};
+      const { file, stamp, settle } = this.#waiting ?? {};
       this.#waiting = null;
-      settle?.(this.#sender.send(file));
+      settle?.(this.#sender.send(file, stamp));
     }
     this.#busy = false;
   }
@@ -93,8 +94,6 @@ function senderOf(senders, track, make) {
   if (!senders.has(track)) senders.set(track, make());
   return senders.get(track);
 }
-
-const bytesOf = (source) => new Uint8Array(source.buffer ?? source, source.byteOffset ?? 0, source.byteLength);
 
 /** Return the description of an input track. */
 function find({ tracks }, name, kind) {

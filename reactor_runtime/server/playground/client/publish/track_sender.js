@@ -36,9 +36,9 @@ export class FrameSender {
     this.#wake();
   }
 
-  /** Send a JPEG (Uint8Array); return false if there is no session. */
-  send(file) {
-    if (!this.#sender.send(file)) return false;
+  /** Send a JPEG (Uint8Array) with its stamp; return false if there is no session. */
+  send(file, stamp) {
+    if (!this.#sender.send(file, stamp)) return false;
     const now = performance.now();
     if (this.#sender.ping(now)) this.#window.sent(now);
     return true;
@@ -85,9 +85,9 @@ export class SoundSender {
     return this.#unread.reduce((sum, { seconds }) => sum + seconds, this.#sinceS) < MOST_UNREAD_S;
   }
 
-  /** Send a WAV (Uint8Array) of this duration; return false if there is no session. */
-  send(file, seconds) {
-    if (!this.#sender.send(file)) return false;
+  /** Send a WAV (Uint8Array) of this duration with its stamp; return false if there is no session. */
+  send(file, seconds, stamp) {
+    if (!this.#sender.send(file, stamp)) return false;
     const at = performance.now();
     this.#sinceS += seconds;
     if (this.#sinceS < PING_S || !this.#sender.ping(at)) return true;
@@ -135,8 +135,8 @@ class TrackSender {
   }
 
   /** Send a JPEG or WAV; return false if there is no session. */
-  send(file) {
-    return this.#session.maySend && this.#connection.sendBytes(withHeader(this.#track, file));
+  send(file, stamp) {
+    return this.#session.maySend && this.#connection.sendBytes(withHeader(this.#track, file, stamp));
   }
 
   ping(now) {
