@@ -55,8 +55,9 @@ def files() -> Iterator[bytes]:
 def test_any_bytes_are_read_or_refused_as_malformed(tmp_path: Path) -> None:
     sent = list(files())
     (tmp_path / "files").write_bytes(b"".join(struct.pack(">I", len(file)) + file for file in sent))
-    variables = {"CLIENT": (CLIENT / "media.js").as_uri(), "FILES": str(tmp_path / "files")}
-    read = json.loads(node("--input-type=module", "-e", READ, **variables))
+    arguments = "--input-type=module", "-e", READ
+    printed = node(*arguments, CLIENT=(CLIENT / "media.js").as_uri(), FILES=str(tmp_path / "files"))
+    read = json.loads(printed)
     assert len(read) == len(sent)
     assert {str(each) for each in read if isinstance(each, str)} == {"refused"}
     for file, metadata in zip(sent, read, strict=True):
