@@ -21,6 +21,7 @@ from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import Studio
 from tests.api3.posed_program.posed import World
 from tests.cli.command import reactor
+from tests.cluster.front import running_front
 from tests.server.client import WireClient, client, controlling, picture
 from tests.server.running import RunningServer, listening, serving
 from tests.timeouts import TIMEOUT_S
@@ -212,6 +213,18 @@ async def test_two_sessions_have_their_own_metadata(tmp_path: Path) -> None:
                 for (before, was), (seq, angle) in itertools.pairwise(frames):
                     assert angle - was == turn * (seq - before)
         server.stop()
+
+
+async def test_a_front_relays_times_and_metadata_both_ways(tmp_path: Path) -> None:
+    async with (
+        running_front(copied("robot_program", tmp_path)) as front,
+        controlling(front.url) as controller,
+        client(front.url, role="viewer") as viewer,
+    ):
+        await see(controller, NOW_US, left=3, right=(7, 9))
+        (found,) = await shown(controller, 1)
+        assert found["times"] == [NOW_US, NOW_US + 3 * MS, NOW_US + 7 * MS]
+        assert await shown(viewer, 1) == [found]
 
 
 async def test_a_recording_has_what_clients_sent_and_what_the_model_sent_and_a_replay_gives_the_same(

@@ -9,12 +9,13 @@ import contextlib
 import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from websockets.frames import Frame, Opcode
 
+from reactor_runtime.client.media import read_frame, read_header, read_sound
 from reactor_runtime.errors import UsageError, WireError
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.recording.configs import parse_config
@@ -26,7 +27,7 @@ from reactor_runtime.server.net.limits import Budget
 from reactor_runtime.server.net.message_reader import MessageReader, Violation
 from reactor_runtime.testing.session_replay import config_changes
 from reactor_runtime.wire.codec import decode_ack, decode_text
-from reactor_runtime.wire.containers import JPEG, attach, detach
+from reactor_runtime.wire.containers import JPEG, attach, detach, required_container_of
 from reactor_runtime.wire.media_header import MediaHeader
 from tests.recording.test_others import FRAME, HEADER, SESSION, frame_of, recording_of, zeros
 from tests.server.net.test_message_reader import Received
@@ -71,6 +72,17 @@ def _read_jpeg(data: bytes) -> None:
     _, file = detach(data)
     if header.height * header.width <= MOST_PIXELS:
         assert jpeg.decode(file).shape == (header.height, header.width, 3)
+
+
+def _read_frame(data: bytes) -> None:
+    """Read a frame or a piece of sound as the Python client does."""
+    container = required_container_of(data)
+    header = read_header(container, data)
+    if container is JPEG:
+        frame = read_frame(header, data, jpeg.decode, delay_s=0.0)
+        assert frame.metadata is None or isinstance(frame.metadata, dict)
+    else:
+        read_sound(header, data, delay_s=0.0)
 
 
 def _read_wav(data: bytes) -> None:
@@ -127,6 +139,11 @@ TARGETS = {
         _read_jpeg,
         (WireError,),
         [jpeg.encode(FRAME), attach(_MEDIA, jpeg.encode(FRAME)), jpeg.join_bands([_BAND, _BAND])],
+    ),
+    "frame": Target(
+        _read_frame,
+        (WireError,),
+        [attach(replace(_MEDIA, metadata=b'{"pose":[1,2.5]}'), b"\xff\xd8\xff\xd9"), attach(_MEDIA, _SOUND)],
     ),
     "wav": Target(_read_wav, (WireError,), [_SOUND, attach(_MEDIA, _SOUND)]),
     "npy": Target(decode_array, (ValueError,), [encode_array(FRAME), encode_array(np.zeros((1, 9), np.int16))]),
