@@ -155,7 +155,10 @@ class _Text(logging.Formatter):
         name = "" if ours else f"{record.name}: "
         engine = self._engine or (vars(record).get("engine", "") if ours else "")
         whose = f"engine {engine}: " if engine else ""
-        lines = [record.getMessage(), *_trouble(self, record)]
+        # The rank of a `DistributedRunner` that wrote the line.
+        rank = f" rank={found}" if (found := vars(record).get("rank", "")) else ""
+        first_line, end, rest = record.getMessage().partition("\n")
+        lines = [f"{first_line}{rank}{end}{rest}", *_trouble(self, record)]
         # Clients choose parts of log lines: escape control characters and line ends.
         text = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", "\n".join(lines)).replace("\n", "\n    ")
         return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {level} {whose}{name}{text}"

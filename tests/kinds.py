@@ -21,6 +21,7 @@ STARTERS = {
     "asyncio.subprocess": "process",
     "multiprocessing": "process",
     "pty": "process",
+    "reactor_runtime.distributed.runner": "process",
     "reactor_runtime.ipc.process": "process",
     "reactor_runtime.server.run": "process",
 }

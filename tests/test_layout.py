@@ -54,11 +54,12 @@ ARROWS = {
     },
     "cluster": {"server", "wire", "media", "manifest"},
     "server": {"ipc", "wire", "media", "manifest"},
-    "engine": {"ipc", "authoring", "media", "recording"},
+    "engine": {"ipc", "authoring", "media", "recording", "distributed"},
     "testing": {"engine", "authoring", "ipc", "media", "manifest", "recording"},
     "replaying": {"testing", "engine", "authoring", "media", "recording"},
     "rendering": {"testing", "engine", "authoring", "ipc", "media", "clips"},
     "schema": {"authoring", "wire", "manifest"},
+    "distributed": {"ipc", "authoring", "media"},
     "manifest": {"authoring", "manifest3"},
     "manifest3": set[str](),
     "client": {"wire", "media"},
@@ -75,7 +76,7 @@ ARROWS = {
     "notebook": {"serving", "cli", "manifest", "authoring", "notebook_source", "run_options"},
     "notebook_source": set[str](),
     "paths": set[str](),
-    "public_api": {"authoring", "testing", "serving", "schema", "paths"},
+    "public_api": {"authoring", "testing", "serving", "schema", "paths", "distributed"},
 }
 ROOMS = {
     "server": {

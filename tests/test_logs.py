@@ -64,6 +64,16 @@ def test_all_lines_of_an_engine_say_which_it_is() -> None:
     assert json.loads(stream.getvalue().splitlines()[-1])["engine"] == "2"
 
 
+def test_the_rank_that_wrote_a_line_is_a_field() -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream)
+    logging.getLogger("mine").info("loaded\nin two lines", extra={"rank": "1"})
+    assert stream.getvalue().endswith("info  mine: loaded rank=1\n    in two lines\n")
+    configure("info", "json", stream=stream)
+    logging.getLogger("mine").info("loaded", extra={"rank": "1"})
+    assert json.loads(stream.getvalue().splitlines()[-1])["rank"] == "1"
+
+
 def test_a_line_of_ours_may_say_which_engine_it_is_about(logger: logging.Logger) -> None:
     stream = io.StringIO()
     configure("info", stream=stream)

@@ -51,7 +51,7 @@ class EngineProcess:
                     pass_fds=(theirs.fileno(), self.memory_fd),
                     stdout=output_fds[0],
                     stderr=output_fds[1],
-                    env={**os.environ, **_openmp_waits(), **_own_path(), **(variables or {})},
+                    env={**os.environ, **_openmp_waits(), **own_path(), **(variables or {})},
                 )
             unless_started.pop_all()
         ours.setblocking(False)
@@ -117,7 +117,7 @@ def _openmp_waits() -> dict[str, str]:
     return {} if OPENMP_WAITS.keys() & os.environ.keys() else OPENMP_WAITS
 
 
-def _own_path() -> dict[str, str]:
+def own_path() -> dict[str, str]:
     """Return a PYTHONPATH with which the child imports this code, even if another version, or none, is installed."""
     root = str(Path(__file__).parents[2])
     if root in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):

@@ -48,7 +48,13 @@ def start_subreapers(parent: int, release: Callable[[], None]) -> None:
             release()
             _reap(child, innermost=not remaining)
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(parent)
+
+
+def end_with_parent(parent: int) -> None:
+    """Kill this process when its parent ends, or more exactly the thread that started it; only on Linux."""
+    if sys.platform == "linux":
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _check_parent(parent)
 
 

@@ -33,6 +33,11 @@ def declared_at(owner: type | FunctionType, member: str = "", *, returning: bool
         raise
 
 
+def attach_location(error: BaseException, location: Location) -> None:
+    """Attach a location to an error; one that is attached already is kept."""
+    vars(error).setdefault(_LOCATION, location)
+
+
 def attached_location(error: BaseException) -> Location | None:
     """Return the location attached to an error; None if there is none or no source."""
     location: Location | None = vars(error).get(_LOCATION)
