@@ -42,6 +42,8 @@ __all__ = [  # noqa: RUF022
     "ClientInfo",
     "Command",
     "CommandError",
+    "DistributedRunner",
+    "DistributedWorker",
     "EVENT_REGISTRY",
     "FieldInfo",
     "INPUT_REGISTRY",
@@ -65,10 +67,12 @@ __all__ = [  # noqa: RUF022
     "OutputStream",
     "PipelineExecutor",
     "Pointer",
+    "RankDesync",
     "ReactorApp",
     "ReactorModel",
     "ReactorPipeline",
     "ReadMode",
+    "SharedSlotAllocationFailed",
     "StepCompleted",
     "StepOutcome",
     "StepResult",
@@ -80,6 +84,8 @@ __all__ = [  # noqa: RUF022
     "Video",
     "VideoModel",
     "Wheel",
+    "WorkerCrashed",
+    "WorkerTimeout",
     "__version__",
     "all_input_tracks",
     "all_output_tracks",
@@ -102,6 +108,14 @@ __version__ = version()
 Metadata = dict | bytes  # type: ignore[type-arg]  # for isinstance too
 
 if TYPE_CHECKING:
+    from reactor_runtime.distributed import (
+        DistributedRunner,
+        DistributedWorker,
+        RankDesync,
+        SharedSlotAllocationFailed,
+        WorkerCrashed,
+        WorkerTimeout,
+    )
     from reactor_runtime.interface.model.contract import Command
     from reactor_runtime.interface.registries import (
         EVENT_REGISTRY,
@@ -113,9 +127,17 @@ if TYPE_CHECKING:
     )
     from reactor_runtime.testing.executor import PipelineExecutor, StepResult
 else:
-    # Modules that a model does not need, such as the engine, and the names they define.
+    # Modules that most models do not need, such as the engine, and the names they define.
     _LATER = {
         "reactor_runtime.testing.executor": ("PipelineExecutor", "StepResult"),
+        "reactor_runtime.distributed": (
+            "DistributedRunner",
+            "DistributedWorker",
+            "RankDesync",
+            "SharedSlotAllocationFailed",
+            "WorkerCrashed",
+            "WorkerTimeout",
+        ),
         "reactor_runtime.interface.model.contract": ("Command",),
         "reactor_runtime.interface.registries": (
             "EVENT_REGISTRY",

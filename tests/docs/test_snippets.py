@@ -66,7 +66,7 @@ PROGRAMS = {
     "web.py",
 }
 # Imported by the models of their page; the first of a name is used.
-MODULES = {"painter.py"}
+MODULES = {"painter.py", "workers.py"}
 # Read by tests/server/routes/test_metrics.py.
 FOR_PROMETHEUS = {"prometheus.yml", "reactor.rules.yml", "workers.yml"}
 # Read by test_deploy.py.
@@ -90,9 +90,14 @@ def test_every_snippet_has_a_language_that_is_tested() -> None:
 
 tests = [snippet for snippet in snippets("python") if snippet.title.startswith("test_")]
 models = [snippet for snippet in snippets("python") if snippet.title not in PROGRAMS | MODULES and snippet not in tests]
+# The others make their frames in this process.
+marked = [
+    pytest.param(snippet, marks=[pytest.mark.process] if "DistributedRunner(" in snippet.text else [])
+    for snippet in models
+]
 
 
-@pytest.mark.parametrize("snippet", models, ids=str)
+@pytest.mark.parametrize("snippet", marked, ids=str)
 async def test_a_model_is_compiled_and_makes_frames(
     snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
