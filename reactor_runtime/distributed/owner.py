@@ -10,11 +10,20 @@ from typing import Protocol
 from reactor_runtime.distributed.errors import RunnerUnhealthy
 
 
+class Ranks(Protocol):
+    """The processes of a runner; `module` is that of its worker."""
+
+    module: str
+
+    def shutdown(self) -> None:
+        """End them, within 30 s; any thread."""
+
+
 class RunnerOwner(Protocol):
     """Own the runners that are started in `owned_by`; a runner refers to it weakly."""
 
-    def on_runner_start(self, module: str) -> None:
-        """Note that a runner has started, with a worker of this module."""
+    def on_runner_start(self, ranks: Ranks) -> None:
+        """Note that a runner has started; any thread."""
 
     def on_runner_lost(self, error: RunnerUnhealthy) -> None:
         """Note that a runner has become unhealthy; any thread."""

@@ -45,7 +45,7 @@ class RankGroup:
 
     def __init__(self, worker: type, world_size: int, *, with_process_group: bool) -> None:
         self._name = worker.__name__
-        self._module = worker.__module__
+        self.module = worker.__module__
         self._world_size = world_size
         self._with_process_group = with_process_group
         self._pid = os.getpid()
@@ -83,7 +83,7 @@ class RankGroup:
             raise
         logger.info("loaded ranks=%d worker=%s seconds=%.1f", self._world_size, self._name, time.monotonic() - began)
         if owner is not None:
-            owner.on_runner_start(self._module)
+            owner.on_runner_start(self)
             with self._lock:
                 self._on_lost = weakref.WeakMethod(owner.on_runner_lost)
                 lost = self._trouble

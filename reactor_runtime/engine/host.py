@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
 from reactor_runtime.config import GivenConfig
+from reactor_runtime.distributed.errors import RunnerUnhealthy
+from reactor_runtime.distributed.owner import Ranks
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap, OnStep
@@ -128,6 +131,10 @@ class Host:
         self._serves = False
         # Read by the thread that answers heartbeats.
         self.loads_again = False
+        # Why the ranks of the model can't be used any longer.
+        self._lost: RunnerUnhealthy | None = None
+        # Of the runners that the model has started.
+        self._ranks: weakref.WeakSet[Ranks] = weakref.WeakSet()
         self._reload = reload
         self.reloader = None if reload is None else Reloader(self, served, reload, project=project, clock=clock)
         swap = self.reloader or NoSwap()
@@ -257,6 +264,27 @@ class Host:
         if self._current is not None:
             self._current[0].fail_step(author.session_failure(error, self._project).message)
 
+    @property
+    def rank_modules(self) -> frozenset[str]:
+        """Return the modules of the workers that run in other processes."""
+        return frozenset(ranks.module for ranks in self._ranks)
+
+    def on_runner_start(self, ranks: Ranks) -> None:
+        """Note that a `DistributedRunner` has started; any thread."""
+        self._ranks.add(ranks)
+
+    def on_runner_lost(self, error: RunnerUnhealthy) -> None:
+        """End the session with this error, and then `serve`: only another process can serve the model; any thread."""
+        self._lost = error
+        # If there is no loop yet, `serve` will see it.
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._end_with, error)
+
+    def _end_with(self, lost: RunnerUnhealthy) -> None:
+        logger.error("the model can't be served any longer: %s", lost)
+        self.crashed = True
+        self.receive_message(ipc.Shutdown())
+
     def on_exception(self, error: BaseException) -> None:
         """Report an exception of the author's code that does not end the session."""
         self._failed(error)
@@ -275,13 +303,16 @@ class Host:
         self._serves = True
         self._driver.start()
         self._moderation.start()
-        while (start := await self._starts.get()) is not None:
+        if self._lost is not None:
+            self._end_with(self._lost)
+        while (start := await self._starts.get()) is not None and not self.crashed:
             await self._serve_session(start)
-            if self.crashed:
-                break
         self._moderation.close()
         await self._driver.aclose()
         self.inputs.shutdown()
+        # The process ends as soon as the channel is closed, without calling exit handlers.
+        for ranks in tuple(self._ranks):
+            await asyncio.to_thread(ranks.shutdown)
 
     def _crash(self) -> None:
         """Serve no other session with this instance."""
@@ -374,6 +405,7 @@ class Host:
         with self._log.running(log, lambda: session.steps):
             raised = await self._run_session(session)
         failure = None
+        raised = raised or self._lost
         if raised is not None:
             failure = author.session_failure(raised, self._project)
             at = failure.where or "-"

@@ -24,6 +24,8 @@ from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.presets import check_presets
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import SystemClock
+from reactor_runtime.distributed.owner import owned_by
+from reactor_runtime.distributed.rank_group import GRACE_S
 from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.ipc_reader import IpcReader
@@ -78,7 +80,7 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
         keep = (lambda _: None) if recorder is None else recorder.keep
         loop = asyncio.get_running_loop()
         reader.attach(loop, host, keep=keep, on_save=_start_save_watch(load, channel, host, loop))
-        channel.send(ipc.Ready(time.monotonic() - began))
+        channel.send(ipc.Ready(time.monotonic() - began, GRACE_S if host.rank_modules else 0.0))
         await host.serve()
         if recorder is not None:
             recorder.close()
@@ -156,12 +158,18 @@ def _load(
         channel.send(describe(contract))
     given = author.given_config(load)
     config = model_config(contract.model, given, project)
+
+    @contextlib.contextmanager
+    def loading_again(contract: Contract) -> Iterator[None]:
+        with _progress_reported(contract.model, progress, outputs), owned_by(host):
+            yield
+
     settings = ReloadSettings(
         modules=modules,
         place=(load.module, load.class_name),
         config=given,
         keeps_sessions=True,
-        while_loading=lambda contract: _progress_reported(contract.model, progress, outputs),
+        while_loading=loading_again,
     )
     trace = TraceRecorder(clock, channel.send) if load.trace else None
     with _progress_reported(contract.model, progress, outputs):
@@ -180,7 +188,8 @@ def _load(
             reload=settings if load.reload else None,
             ends_at_crash=True,
         )
-        author.call_load(model, config, project, run)
+        with owned_by(host):
+            author.call_load(model, config, project, run)
         host.adopt_rate()
         contract.style.check_loaded(model)
     return host, recorder

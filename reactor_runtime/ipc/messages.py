@@ -206,9 +206,10 @@ class Reloaded:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """engine → server: load() is done, sessions can start."""
+    """engine → server: load() is done, sessions can start. The end of the process may take `grace_s`."""
 
     load_s: float
+    grace_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +240,7 @@ class Started:
 class Ended:
     """engine → server: the model has finished the session; `error` is why it failed, None if it did not.
 
-    `reason` is what the model gave when it ended the session itself. With `crashed` the process ends too.
+    `reason` is what the model gave when it ended the session itself. With `crashed` the process ends next.
     """
 
     session: str

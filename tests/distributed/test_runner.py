@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import resource
@@ -28,7 +29,7 @@ from reactor_runtime.distributed import (
     WorkerCrashed,
     WorkerTimeout,
 )
-from reactor_runtime.distributed.owner import owned_by
+from reactor_runtime.distributed.owner import Ranks, owned_by
 from tests.distributed import workers
 from tests.distributed.workers import DiesInLoad, Echo, FailsToLoad, Frames, Plain
 from tests.processes import alive, children, gone
@@ -339,8 +340,8 @@ class Owner:
         self.lost: list[RunnerUnhealthy] = []
         self.heard = threading.Event()
 
-    def on_runner_start(self, module: str) -> None:
-        self.modules.append(module)
+    def on_runner_start(self, ranks: Ranks) -> None:
+        self.modules.append(ranks.module)
 
     def on_runner_lost(self, error: RunnerUnhealthy) -> None:
         self.lost.append(error)
@@ -422,6 +423,13 @@ def test_a_shutdown_ends_the_ranks_and_may_come_again() -> None:
         assert not any(map(alive, pids))
         runner.shutdown()
         refuses_use(runner)
+
+
+def test_a_shutdown_lets_the_ranks_end_by_themselves(tmp_path: Path) -> None:
+    with started() as runner:
+        runner.generate(functools.partial(workers.touch_at_exit, tmp_path / "ended"))
+        runner.shutdown()
+        assert (tmp_path / "ended").exists()
 
 
 def test_a_shutdown_ends_a_call_in_another_thread() -> None:

@@ -6,7 +6,7 @@ import gc
 import linecache
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,6 +129,11 @@ class ReloadingHost(Protocol):
 
     @property
     def in_session(self) -> bool: ...
+
+    @property
+    def rank_modules(self) -> Collection[str]:
+        """Return the modules of the workers that run in other processes, with the code from their start."""
+        ...
 
     @property
     def keeps_sessions(self) -> bool:
@@ -311,6 +316,11 @@ class Reloader:
             base = candidate.contract.style.base.__name__
             self._report("restarting", f"{candidate.contract.model.__name__} is a {base} now")
             return
+        if candidate.reason and self._host.rank_modules:
+            # Two sets of ranks may not fit into the memory of the GPUs.
+            candidate.undo()
+            self._report("restarting", candidate.reason)
+            return
         self._candidate = candidate
         self._report_late_from(self._clock.now())
         self._host.swap_soon()
@@ -360,6 +370,8 @@ class Reloader:
         reason = CONFIG_CHANGED
         if is_same(config, self._served.version.config):
             reason = _load_reason(type(self._served.model), model, execution, self._modules, self._preparations)
+        if not reason and (outdated := sorted(execution.old.keys() & set(self._host.rank_modules))):
+            reason = f"the ranks run the old {outdated[0]}"
         return _Candidate(contract, config, reason, execution)
 
     def _make(self, candidate: _Candidate, trial: _Trial) -> Model:

@@ -64,6 +64,8 @@ class EngineRun:
         self._watchdog = self._watchdog_for(options.step_timeout_s)
         self._ready = asyncio.Event()
         self._hung = ""
+        # How long the end may take, after the model has ended.
+        self._grace_s = 0.0
         self._status: int | None = None
 
     @property
@@ -109,7 +111,7 @@ class EngineRun:
     async def end(self) -> str:
         """Wait for the end of the process, killing it if need be; return how it ended, in words."""
         try:
-            self._status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S)
+            self._status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S + self._grace_s)
             oom_killed = await asyncio.to_thread(self._oom_kills.happened)
         finally:
             # Encoding jobs may hold the reader for longer, and with it all of the memory.
@@ -120,10 +122,10 @@ class EngineRun:
     async def stop(self) -> None:
         """Send the process a shutdown message, and kill it if it does not end.
 
-        Takes at most 2 s, and 7 s with `--record`.
+        Takes at most 2 s, and 7 s with `--record`; longer if the model has asked for it.
         """
         self.send(ipc.Shutdown())
-        stop_s = STOP_S if self._options.record is None else RECORD_STOP_S
+        stop_s = (STOP_S if self._options.record is None else RECORD_STOP_S) + self._grace_s
         await asyncio.to_thread(self.process.end, time.monotonic() + stop_s)
 
     def _receive(self, message: ipc.Message) -> None:
@@ -140,6 +142,7 @@ class EngineRun:
                 self.failure = errors.from_json(message.error)
             case ipc.Ready():
                 self.ready_at = time.monotonic()
+                self._grace_s = message.grace_s
                 self._ready.set()
         self._on_message(message)
 
