@@ -50,6 +50,7 @@ ARROWS = {
         "replaying",
         "rendering",
         "clips",
+        "hosting",
         "run_options",
     },
     "cluster": {"server", "wire", "media", "manifest"},

@@ -45,7 +45,7 @@ def written(format: str, message: str, level: str = "info", /, **fields: object)
         ("a=b", '"a=b"'),
         ([1, 2], '"[1, 2]"'),
         (False, "False"),
-        (Unprintable(), "<Unprintable>"),
+        pytest.param(Unprintable(), "<Unprintable>", id="unprintable"),
     ],
     ids=repr,
 )

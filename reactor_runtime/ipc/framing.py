@@ -89,13 +89,13 @@ def _make_bundle(*values: Any) -> Bundle:
 def _media_fields(media: ClientMedia) -> tuple[Any, ...]:
     # Latin-1 gives each byte a character.
     metadata = None if media.metadata is None else media.metadata.decode("latin-1")
-    return media.session, media.track, media.pts, metadata, media.capture_time_us
+    return media.session, media.track, media.pts, metadata, media.capture_time_us, media.client
 
 
 def _make_media(*values: Any) -> ClientMedia:
-    session, track, pts, metadata, capture_time_us, file = values
+    session, track, pts, metadata, capture_time_us, client, file = values
     sent = None if metadata is None else metadata.encode("latin-1")
-    return ClientMedia(session, track, file, pts, sent, capture_time_us)
+    return ClientMedia(session, track, file, pts, sent, capture_time_us, client)
 
 
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:

@@ -72,7 +72,6 @@ def good(load: str = "pass") -> str:
         "syntax",
         "declaration",
         "no model",
-        "async load",
         "load without config",
         "no inference",
         "no inference after load",
