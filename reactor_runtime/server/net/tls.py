@@ -231,7 +231,7 @@ class TlsConnection(Transport, asyncio.Protocol):
             self._reading.read(self)
 
     def read_slice(self) -> bool:
-        """Decrypt for half a millisecond; return whether there is more to decrypt now."""
+        """Decrypt for half a millisecond; return False, since the next slice is requested if there is more."""
         if self._protocol is None or self._paused or self._below.is_closing():
             return False
         now, began_s = time.monotonic(), time.thread_time()
@@ -247,11 +247,8 @@ class TlsConnection(Transport, asyncio.Protocol):
         self.share.spend(now, time.thread_time() - began_s + (0.0 if data else RECEIVED_S))
         if data:
             self._protocol.data_received(data)
-        if self._wait_for_debt(now):
-            return False
-        if not self._paused and self.tls.has_record:
-            return True
-        self._read_on()
+        if not self._wait_for_debt(now):
+            self._read_on()
         return False
 
     def pause_writing(self) -> None:

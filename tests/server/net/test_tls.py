@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reactor_runtime.server.net.limits import TokenBucket
 from reactor_runtime.server.net.reading import RECEIVED_S, Reading
 from reactor_runtime.server.net.shares import Share
-from reactor_runtime.server.net.tls import Encryption, Handshakes, TlsConnection
+from reactor_runtime.server.net.tls import STEP_S, Encryption, Handshakes, TlsConnection
 from tests.fakes import settle
 from tests.server.security.test_certificate import make_certificate
 from tests.server.test_leftovers import until
@@ -177,7 +177,7 @@ def test_a_handshake_may_arrive_in_any_parts_and_before_the_first_bytes(
 
 def test_a_goodbye_ends_what_the_client_sends(pair: Pair) -> None:
     server, client = pair
-    assert decrypted(server, client.say(b"last") + client.end()) == [b"last", b""]
+    assert decrypted(server, client.say(b"last") + client.end() + b"more bytes") == [b"last", b""]
     assert server.is_over
     server.encrypt([b"still heard"])
     server.end()
@@ -202,10 +202,14 @@ class Below(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.written, self.reads, self.closed = bytearray(), True, False
+        self.written, self.reads, self.closed, self.ended = bytearray(), True, False, False
 
     def write(self, data: Any) -> None:
+        assert not self.ended
         self.written += data
+
+    def write_eof(self) -> None:
+        self.ended = True
 
     def pause_reading(self) -> None:
         self.reads = False
@@ -316,6 +320,9 @@ async def test_one_record_is_decrypted_while_the_share_has_a_debt(connect: Conne
     tls.tls.data_received(tls.client.say(b"a", b"b", b"c"))
     await settle()
     assert (tls.above.received, tls.below.reads) == (b"a", False)
+    tls.tls.resume_reading()
+    await settle()
+    assert (tls.above.received, tls.below.reads) == (b"a", False)
     tls.share.left_s = 1.0
     await until(lambda: tls.below.reads)
     assert tls.above.received == b"abc"
@@ -346,6 +353,28 @@ async def test_parts_of_a_handshake_are_paid_for_and_wait_for_a_debt(connect: Co
     assert not tls.below.reads
     tls.share.left_s = 1.0
     await until(lambda: tls.below.reads)
+
+
+async def test_each_step_of_a_handshake_is_paid_for(connect: Connect) -> None:
+    tls = connect(pauses=False)
+    tls.tls.connection_made(tls.below)
+    # A record for each byte of the first message.
+    for byte in tls.client.shake()[5:105]:
+        tls.tls.data_received(bytes((22, 3, 1, 0, 1, byte)))
+        await until(lambda: tls.below.reads)
+    assert tls.share.spent_s >= 100 * STEP_S
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_an_alert_is_sent_unless_the_output_has_ended(connect: Connect, ended: bool) -> None:
+    tls = connect(pauses=False)
+    await tls.shake()
+    if ended:
+        tls.tls.write_eof()
+    written = len(tls.below.written)
+    tls.tls.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    await until(lambda: tls.below.closed)
+    assert (len(tls.below.written) > written) == (not ended)
 
 
 async def test_a_connection_is_closed_when_the_last_bytes_of_its_client_were_read(connect: Connect) -> None:
