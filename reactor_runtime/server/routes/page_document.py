@@ -111,8 +111,8 @@ class SavedPage:
         except ReactorError:
             return self.document
         if repr(settings) != self._settings:
-            self._settings = repr(settings)
             self.document = PageDocument(self._html, settings)
+            self._settings = repr(settings)
         return self.document
 
 

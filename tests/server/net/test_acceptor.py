@@ -136,6 +136,23 @@ def test_connections_without_a_tls_handshake_count_for_their_address(run: Run, t
     run(test())
 
 
+def test_many_tls_records_are_decrypted_in_their_order(run: Run, tmp_path: Path) -> None:
+    certificate, key = make_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    trusting = ssl.create_default_context(cafile=str(certificate))
+
+    async def test() -> None:
+        async with listening(1, tls=context) as server:
+            reader, writer = await server.connect(ssl=trusting)
+            sent = b"".join(b"%d\n" % number for number in range(2000))
+            for at in range(len(sent)):
+                writer.write(sent[at : at + 1])
+            assert await reader.readexactly(len(sent)) == sent
+
+    run(test())
+
+
 def test_eight_connections_above_the_limit_are_answered_and_others_are_reset(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
