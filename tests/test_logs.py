@@ -283,7 +283,8 @@ def test_a_count_is_written_without_another_line() -> None:
     stream = io.StringIO()
     handler = LogHandler(stream, LogLimits(window_s=0.01))
     while "more in the last minute" not in stream.getvalue():
-        handler.handle(logging.makeLogRecord({"name": "reactor_runtime", "msg": "gone", "address": "10.0.0.1"}))
+        fields = {"name": "reactor_runtime", "levelno": logging.INFO, "msg": "gone", "address": "10.0.0.1"}
+        handler.handle(logging.makeLogRecord(fields))
         if (counting := handler.counting) is not None:
             counting.join()
     assert handler.counting is None
