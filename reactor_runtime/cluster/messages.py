@@ -137,15 +137,27 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End at once, as after a signal."""
+    """End at once, and close the clients with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """End at once, and break the connections of clients: the front counts their sessions as lost."""
 
 
 FromWorker: TypeAlias = WorkerStatus | ContractChanged | FrontHeartbeatRequest
-ToWorker: TypeAlias = FrontHeartbeat | Waiting | Release | Drain | Stop
+ToWorker: TypeAlias = FrontHeartbeat | Waiting | Release | Drain | Stop | Abort
 
 FROM_WORKER = MessageCodec[FromWorker](
     {"status": WorkerStatus, "contract": ContractChanged, "heartbeat_request": FrontHeartbeatRequest}
 )
 TO_WORKER = MessageCodec[ToWorker](
-    {"heartbeat": FrontHeartbeat, "waiting": Waiting, "release": Release, "drain": Drain, "stop": Stop}
+    {
+        "heartbeat": FrontHeartbeat,
+        "waiting": Waiting,
+        "release": Release,
+        "drain": Drain,
+        "stop": Stop,
+        "abort": Abort,
+    }
 )

@@ -91,7 +91,8 @@ def serve(
 class Service(Generic[S]):
     """Serve the slots of a backend: run it and the HTTP server, and stop them in order.
 
-    `gate` admits requests in place of the token, and `routes` are served too.
+    `gate` admits requests in place of the token, and `routes` are served too. With `breaks_on_signal` a signal breaks
+    the connections of clients, so that their sessions count as lost, instead of closing them.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Service(Generic[S]):
         *,
         gate: RequestGate | None = None,
         routes: Sequence[BaseRoute] = (),
+        breaks_on_signal: bool = False,
     ) -> None:
         settings = backend.admission.settings
         self._backend = backend
@@ -113,6 +115,8 @@ class Service(Generic[S]):
         self._tls = tls
         self._gate = gate
         self._more_routes = routes
+        self._breaks_on_signal = breaks_on_signal
+        self._breaks = False
         self._stop = asyncio.Event()
         self._drain = asyncio.Event()
         self._clients: set[Client] = set()
@@ -142,18 +146,23 @@ class Service(Generic[S]):
         refusals = self._admission.settings.metrics.refusals
         return guarded(self._routes(), self._options, port=0, refusals=refusals, counts_requests=True)
 
-    def drain(self) -> None:
+    def drain(self, *, breaks: bool = False) -> None:
         """Stop the server when its sessions are over, as SIGTERM does; on its event loop, may be called twice."""
         if self._options.drain_timeout_s:
+            self._breaks = breaks
             self._drain.set()
         else:
-            self.stop()
+            self.stop(breaks=breaks)
 
-    def stop(self) -> None:
-        """Stop the server, as a first signal does; on its event loop, may be called twice."""
+    def stop(self, *, breaks: bool = False) -> None:
+        """Stop the server, as a first signal does; on its event loop, may be called twice.
+
+        With `breaks` it breaks the connections of clients instead of closing them.
+        """
         if self._stop.is_set():
             return
         logger.info("stopping")
+        self._breaks = breaks
         # The signal may have ended them as well.
         self._backend.expect_end()
         self._stop.set()
@@ -283,10 +292,12 @@ class Service(Generic[S]):
                 async with asyncio.timeout(timeout_s):
                     for session in sessions:
                         await session.over.wait()
-        self.stop()
+        self.stop(breaks=self._breaks)
 
     async def _close_sockets(self, failure: BaseException | None, server: HttpServer | NoServer) -> None:
         """Close every client with the reason, wait until they have answered, and accept no more connections."""
+        if self._breaks:
+            server.abort()
         if failure is None:
             self._admission.close()
         else:
@@ -319,9 +330,9 @@ class Service(Generic[S]):
             if self._stop.is_set():
                 self._kill()
             if number is signal.SIGTERM and not self._drain.is_set():
-                self.drain()
+                self.drain(breaks=self._breaks_on_signal)
             else:
-                self.stop()
+                self.stop(breaks=self._breaks_on_signal)
 
         signals = [signal.SIGINT, signal.SIGTERM]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:

@@ -47,6 +47,11 @@ class LocalPlacement:
         if process is not None and process.returncode is None:
             process.kill()
 
+    def report_gone(self, worker: str) -> None:
+        """Report that the node of a worker has ended."""
+        assert self._on_event is not None
+        self._on_event(WorkerGone(worker, "its node or its actor has ended"))
+
     async def run(self, on_event: Callable[[PlacementEvent], None]) -> None:
         self._on_event = on_event
         await self.can_connect.wait()

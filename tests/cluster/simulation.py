@@ -17,6 +17,7 @@ from typing import Any
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.messages import (
+    Abort,
     FrontIdentity,
     Release,
     SessionStatus,
@@ -201,7 +202,7 @@ class SimulatedWorker:
                 self._release(ticket)
             case Waiting(count):
                 self.waiting_elsewhere = count
-            case Stop():
+            case Stop() | Abort():
                 self._on_stop()
 
     def _release(self, ticket: str) -> None:

@@ -263,7 +263,7 @@ async def test_a_controller_returns_before_all_others_only_if_its_connection_bro
                 await waiting.data("reactor.session", phase="started")
 
 
-@pytest.mark.parametrize("ends_by", ["SIGKILL", "its actor"])
+@pytest.mark.parametrize("ends_by", ["SIGKILL", "SIGTERM", "its actor", "its node"])
 async def test_clients_of_a_lost_worker_wait_before_all_others_and_others_see_no_change(
     project: Path, ends_by: str
 ) -> None:
@@ -274,15 +274,22 @@ async def test_clients_of_a_lost_worker_wait_before_all_others_and_others_see_no
             async with controlling(front.url) as relayed, client(front.url) as waiting:
                 await waiting.data("reactor.queue", position=1, length=1)
                 (hit,) = [slot for slot in front.slots if slot.session and slot.session.relay is None]
-                if ends_by == "SIGKILL":
-                    front.kill(hit)
-                else:
-                    front.end_input(hit)
+                match ends_by:
+                    case "SIGKILL":
+                        front.kill(hit)
+                    case "SIGTERM":
+                        # As Ray does to the processes of an actor that has ended.
+                        front.placement.processes[hit.worker].send_signal(signal.SIGTERM)
+                    case "its actor":
+                        front.end_input(hit)
+                    case "its node":
+                        # Ray reports the end of a node though the worker still runs.
+                        front.placement.report_gone(hit.worker)
                 assert (await direct.closed())[0] == 1006
                 # The client may come before the front knows of the loss.
                 async with client(front.url, returning=redirect["returning"], redirect="1") as back:
                     message = (await back.data("reactor.session", phase="lost"))["message"]
-                    assert re.search("has ended with|broke", message)
+                    assert re.search("ended|broke", message)
                     assert await back.data("reactor.queue", position=1) == {"position": 1, "length": 2}
                     await back.data("reactor.redirect")
                 frame = await relayed.frame()
@@ -384,6 +391,18 @@ async def test_a_worker_that_drains_is_replaced_and_finishes_its_session(project
                 assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
         await front.placement.processes[first.worker].wait()
         assert front.placement.processes[first.worker].returncode == 0
+
+
+async def test_a_session_that_is_not_over_when_its_worker_has_drained_is_lost(project: Path) -> None:
+    async with running_front(project, drain_timeout_s=0.2) as front:
+        redirect = await redirected(front)
+        async with client(socket_of(redirect), ticket=redirect["ticket"]) as direct:
+            await direct.data("reactor.session", phase="started")
+            process = front.placement.processes[front.slots[0].worker]
+            process.send_signal(signal.SIGTERM)
+            await direct.data("reactor.session", phase="stopping")
+            assert (await direct.closed())[0] == 1006
+        assert await asyncio.wait_for(process.wait(), TIMEOUT_S) == 0
 
 
 async def test_the_turn_at_a_worker_ends_when_clients_wait_at_the_front(project: Path) -> None:

@@ -9,6 +9,7 @@ from reactor_runtime.cluster.codec import BadMessage
 from reactor_runtime.cluster.messages import (
     FROM_WORKER,
     TO_WORKER,
+    Abort,
     ContractChanged,
     Drain,
     FromWorker,
@@ -53,7 +54,7 @@ def test_a_message_of_a_worker_is_read_as_it_was_written(message: FromWorker) ->
     assert FROM_WORKER.decode(FROM_WORKER.encode(message)) == message
 
 
-@pytest.mark.parametrize("message", [FrontHeartbeat(), Waiting(3), Release("t-1"), Drain(), Stop()])
+@pytest.mark.parametrize("message", [FrontHeartbeat(), Waiting(3), Release("t-1"), Drain(), Stop(), Abort()])
 def test_a_message_of_a_front_is_read_as_it_was_written(message: ToWorker) -> None:
     assert TO_WORKER.decode(TO_WORKER.encode(message)) == message
 

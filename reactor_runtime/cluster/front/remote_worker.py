@@ -13,7 +13,7 @@ from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.scaling import WorkerState
 from reactor_runtime.cluster.front.takeover import Takeover
 from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerSession, WorkerSlot
-from reactor_runtime.cluster.messages import Drain, FrontIdentity, Stop, ToWorker, WorkerStatus
+from reactor_runtime.cluster.messages import Abort, Drain, FrontIdentity, Stop, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.admission import Loss
@@ -156,7 +156,7 @@ class RemoteWorker:
         """End what the front has of a worker that has gone."""
         if self._link is not None:
             # The scheduler may report a worker as gone while it still runs.
-            self._link.send(Stop())
+            self._link.send(Abort())
             self._link.close()
         self.slot.lose(reason)
 

@@ -1,7 +1,7 @@
 """Runs the worker process: the server of one session, which admits clients by ticket.
 
-It reads a job from standard input, prints a line of JSON when it listens, and another if it fails. It ends by SIGINT or
-SIGTERM, on an order of the front, or, without an orderly end, when its input ends.
+It reads a job from standard input, prints a line of JSON when it listens, and another if it fails. It ends on an order
+of the front, by a signal, or when its input ends. Without an order its session is lost, so connections break.
 """
 
 from __future__ import annotations
@@ -135,9 +135,11 @@ def _service(
         build=job.build,
         drain=lambda: service.drain(),
         stop=lambda: service.stop(),
+        abort=lambda: service.stop(breaks=True),
     )
     gate = WorkerGate(tickets, job.secret, is_resumed_by=lambda secret: slots.resumed_by(secret) is not None)
-    service = Service(backend, operator, tls, gate=gate, routes=[control.route()])
+    # After an end without an order of the front, clients go back to it, and get the next free worker.
+    service = Service(backend, operator, tls, gate=gate, routes=[control.route()], breaks_on_signal=True)
     return service
 
 

@@ -20,6 +20,7 @@ from reactor_runtime.cluster.codec import BadMessage
 from reactor_runtime.cluster.messages import (
     FROM_WORKER,
     TO_WORKER,
+    Abort,
     ContractChanged,
     Drain,
     FrontHeartbeat,
@@ -50,7 +51,9 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound"
 
 
 class ControlSocket:
-    """Serve the front of a worker, which runs the `build`; `drain` and `stop` end the server. Use on the server's loop.
+    """Serve the front of a worker, which runs the `build`; use on the server's loop.
+
+    `drain`, `stop` and `abort` end the server: after its session, at once, or with broken connections.
 
     Another front is refused while the first one answers, and otherwise replaces it.
     """
@@ -64,6 +67,7 @@ class ControlSocket:
         build: str,
         drain: Callable[[], None],
         stop: Callable[[], None],
+        abort: Callable[[], None],
     ) -> None:
         self._admission = admission
         self._tickets = tickets
@@ -71,6 +75,7 @@ class ControlSocket:
         self._build = build
         self._drain = drain
         self._stop = stop
+        self._abort = abort
         self._connection: _Connection | None = None
 
     def route(self) -> WebSocketRoute:
@@ -186,6 +191,8 @@ class ControlSocket:
                 self._drain()
             case Stop():
                 self._stop()
+            case Abort():
+                self._abort()
 
     def _release(self, ticket: str) -> None:
         (slot,) = self._admission.slots

@@ -89,7 +89,8 @@ class HttpServer(uvicorn.Server):
                 await protocol.closed.wait()
 
     def abort(self) -> None:
-        """Abort all connections: Uvicorn would wait for peers that read nothing, and log them as an error."""
+        """Accept no more connections, and abort all: Uvicorn would wait for peers that read nothing, and log them."""
+        self._acceptor.close()
         for protocol in tuple(self.server_state.connections):
             if isinstance(protocol, HttpProtocol | SocketProtocol):
                 protocol.transport.abort()
