@@ -91,42 +91,43 @@ class PacketReader:
     def __init__(self, mark: str) -> None:
         # The kind, the process and the number of the record, its number of packets, and its text or a part of that.
         self._packet = re.compile(rb"\x1e%b([LP])(\d+\.\d+)/(\d+) ([^\x1e\x1f]*)\x1f" % mark.encode())
-        self._unfinished = b""
+        # The text after the last line end, and the begin of a packet after that.
+        self._rest = self._cut = b""
         self._records: dict[bytes, list[bytes]] = {}
         self._kept = 0
 
     @property
     def is_in_line(self) -> bool:
         """Return whether printed text waits for its line end."""
-        return bool(self._unfinished)
+        return bool(self._rest)
 
     def read(self, data: bytes, *, may_be_cut: bool) -> Iterator[Piece]:
         """Yield the pieces of the data and of what was kept, without the last line if it has no end.
 
         `may_be_cut` is whether the last packet may be incomplete, because the pipe had more to read.
         """
-        *found, text = self._packet.split(self._unfinished + data)
+        *found, text = self._packet.split(self._rest + self._cut + data)
         for before, kind, record, parts, part in zip(*(found[field::5] for field in range(5)), strict=True):
             if before:
                 yield PieceKind.TEXT, before
             yield from self._add_part(PieceKind(kind), record, int(parts), part)
         cut = text.rfind(_BEGIN, -_PACKET_BYTES) if may_be_cut else -1
-        text, packet = (text, b"") if cut < 0 else (text[:cut], text[cut:])
-        whole, end, rest = text.rpartition(b"\n")
-        if len(rest) > LONGEST:
-            whole, end, rest = text, b"", b""
+        text, self._cut = (text, b"") if cut < 0 else (text[:cut], text[cut:])
+        whole, end, self._rest = text.rpartition(b"\n")
         if whole or end:
             yield PieceKind.TEXT, whole + end
-        self._unfinished = rest + packet
+        if len(self._rest) > LONGEST:
+            yield from self.take_text()
 
     def take_text(self) -> Iterator[Piece]:
         """Yield the printed text that waits for its line end."""
-        text, self._unfinished = self._unfinished, b""
+        text, self._rest = self._rest, b""
         if text:
             yield PieceKind.TEXT, text
 
     def take_all(self) -> Iterator[Piece]:
         """Yield all that was kept: the processes that wrote it have ended."""
+        self._rest, self._cut = self._rest + self._cut, b""
         yield from self.take_text()
         yield from self._take_records()
 

@@ -157,6 +157,17 @@ def test_of_a_record_above_the_limit_nothing_is_lost() -> None:
     assert b"".join(text for _, text in found).replace(b"\n", b"").decode() == lines.rstrip()
 
 
+def test_a_packet_that_was_cut_is_kept_though_the_text_before_it_is_taken() -> None:
+    reader, packet = PacketReader(MARK), packets_of("logged\n")[0]
+    assert list(reader.read(b"prompt: " + packet[:-1], may_be_cut=True)) == []
+    assert list(reader.take_text()) == [(TEXT, b"prompt: ")]
+    # Nothing waits that a timer could take.
+    assert not reader.is_in_line
+    assert list(reader.read(packet[-1:], may_be_cut=False)) == [(LOGGED, b"logged\n")]
+    assert list(reader.read(packet[:-1], may_be_cut=True)) == []
+    assert list(reader.take_all()) == [(TEXT, packet[:-1])]
+
+
 def test_of_a_line_above_the_limit_nothing_waits_but_a_packet_that_was_cut() -> None:
     reader, packet = PacketReader(MARK), packets_of("logged\n")[0]
     line = b"x" * (LONGEST + 1)
