@@ -81,7 +81,8 @@ def _unexpected(error: BaseException, callee: str, name: str) -> str:
     # Imported late: with inspect it takes longer than everything else that prints a command's help.
     import inspect
 
-    called = _value_of(_innermost(error), callee)
+    # The callable of an author may be called by a function of ours.
+    called = next(filter(None, (_value_of(frame, callee) for frame in reversed(_frames(error)))), None)
     if isinstance(called, type):
         # The signature of the class may be that of its __new__.
         called = called.__init__  # type: ignore[misc]
@@ -93,10 +94,17 @@ def _unexpected(error: BaseException, callee: str, name: str) -> str:
 
 
 def _innermost(error: BaseException) -> FrameType | None:
-    tb = error.__traceback__
-    while tb is not None and tb.tb_next is not None:
+    frames = _frames(error)
+    return frames[-1] if frames else None
+
+
+def _frames(error: BaseException) -> list[FrameType]:
+    """Return the frames through which an exception went, the innermost last."""
+    frames, tb = [], error.__traceback__
+    while tb is not None:
+        frames.append(tb.tb_frame)
         tb = tb.tb_next
-    return None if tb is None else tb.tb_frame
+    return frames
 
 
 def _value_of(frame: FrameType | None, name: str) -> object:

@@ -25,7 +25,6 @@ class _PlainResults(np.ndarray[tuple[Any, ...], np.dtype[Scalar]]):
         return array[()] if return_scalar or not array.ndim else array.view(np.ndarray)
 
 
-# Comparing compares elements, hashing is for the frame as a whole.
 class InputFrame(_PlainResults[Scalar]):
     """A frame or a piece of sound of a client: an array, with the values that the client sent with it.
 

@@ -127,8 +127,8 @@ class Output(Record):
 
         def __new__(cls, *arguments: object, **named: object) -> Self:
             made = super().__new__(cls, *arguments, **named)
-            # Only now `__init__` is the one that `@dataclass` makes.
-            if _TAKES_PAYLOADS not in cls.__dict__:
+            # Only now `__init__` is the one that `@dataclass` makes. A class that gets no payload keeps it.
+            if TrackPayload in map(type, (*arguments, *named.values())) and _TAKES_PAYLOADS not in cls.__dict__:
                 _take_payloads(cls)
             return made
 

@@ -13,6 +13,7 @@ import pytest
 
 from reactor_runtime import Output, TrackPayload, Video
 from reactor_runtime.authoring.tracks.tracks import metadata_of
+from reactor_runtime.hints import hint_for
 
 FRAME = np.zeros((2, 2, 3), np.uint8)
 PAYLOAD = TrackPayload(FRAME, metadata={"a": 1})
@@ -87,6 +88,13 @@ def test_copies_keep_the_metadata() -> None:
         for copied in (copy.copy(made), pickle.loads(pickle.dumps(made))):
             assert metadata_of(copied) == {"main_video": {"a": 1}}
             assert np.array_equal(copied.main_video, FRAME)
+
+
+def test_an_unknown_field_has_the_hint_of_any_other_call() -> None:
+    Frozen(PAYLOAD)
+    with pytest.raises(TypeError) as raised:
+        Frozen(video=FRAME)  # type: ignore[call-arg]
+    assert hint_for(raised.value) == "did you mean main_video?"
 
 
 def test_the_signature_is_that_of_the_fields() -> None:
