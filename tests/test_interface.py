@@ -26,6 +26,7 @@ PATHS_OF_3X = {
     "reactor_runtime.interface.model.contract": {"ModelContract"},
     "reactor_runtime.interface.pipeline.idle": {"Idle", "_IdleType"},
     "reactor_runtime.log": {"get_logger"},
+    "reactor_runtime.model_api": {"VideoModel", "command", "get_ctx", "model", "ReactorPipeline", "InputField"},
     "reactor_runtime.manifest": {"load_config", "import_model_class"},
     "reactor_runtime.paths": {"get_weights_path"},
     "reactor_runtime.schema": {"render"},
@@ -48,6 +49,14 @@ def test_the_names_of_the_3x_api_are_public() -> None:
 def test_the_import_paths_of_the_3x_api_have_their_names(module: str) -> None:
     found = importlib.import_module(module)
     assert all(hasattr(found, name) for name in PATHS_OF_3X[module])
+
+
+def test_the_import_path_of_1x_has_all_public_names_and_no_others() -> None:
+    names: dict[str, object] = {}
+    exec("from reactor_runtime.model_api import *", names)
+    assert set(NAMES) == names.keys() - {"__builtins__"}
+    with pytest.raises(ImportError, match="cannot import name 'Vidoe'"):
+        exec("from reactor_runtime.model_api import Vidoe")
 
 
 def test_a_star_import_of_the_package_gives_the_public_names() -> None:

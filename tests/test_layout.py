@@ -76,6 +76,7 @@ ARROWS = {
     "serving": {"cli", "server", "manifest", "authoring", "run_options"},
     "notebook": {"serving", "cli", "manifest", "authoring", "notebook_source", "run_options"},
     "notebook_source": set[str](),
+    "model_api": {"public_api"},
     "paths": set[str](),
     "public_api": {"authoring", "testing", "serving", "schema", "paths", "distributed"},
 }

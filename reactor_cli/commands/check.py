@@ -71,6 +71,9 @@ def check(
         _print_outline(outline)
     for warning in warnings:
         console.err(render(warning, verbose=verbose, label="warning"))
+    if outline["not_events"] and not as_json:
+        names = ", ".join(outline["not_events"])
+        console.err(f"hint: clients can't call {names}: @event(name=…) above a method makes it an event")
 
 
 def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End) -> dict[str, Any]:
@@ -105,6 +108,7 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
         **schema.outline(checked.name_with(contract.declared_name), contract),
         **({"step": made} if step else {}),
         "warnings": [to_json(each) for each in warnings],
+        "not_events": contract.uncallable,
     }
 
 

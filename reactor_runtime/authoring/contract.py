@@ -21,6 +21,7 @@ from reactor_runtime.authoring.tracks.discovery import find, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
 from reactor_runtime.authoring.types_hash import types_hash
+from reactor_runtime.authoring.uncallable import uncallable_methods
 from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.bindings import check_together
 from reactor_runtime.authoring.values.fields import FieldSpec
@@ -145,6 +146,11 @@ class Contract:
         """Return the values that are declared `moderate=True` in a model without a method that decides about them."""
         fields = [f"{event.name}.{name}" for event in self.events.values() for name in event.arguments.moderated]
         return [] if self.moderates else fields
+
+    @property
+    def uncallable(self) -> list[str]:
+        """Return the public methods whose annotated parameters clients could send, but which are no events."""
+        return uncallable_methods(self.model)
 
     def _unused_moderation(self) -> list[ReactorError]:
         if self.moderates or not moderates(self.model):

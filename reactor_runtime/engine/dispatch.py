@@ -14,7 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from reactor_runtime.authoring.events.events import EventSpec
-from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage, message_to_json
+from reactor_runtime.authoring.events.messages import (
+    ClientInfo,
+    CommandError,
+    ModelMessage,
+    dict_to_json,
+    message_to_json,
+)
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
@@ -227,10 +233,11 @@ class Dispatcher:
         try:
             try:
                 result = await self._call_handler(waiting.checked)
+                reply = _reply_of(waiting.checked.spec, result)
             finally:
                 # Also after a failure: the handler may have changed fields before it.
                 self._state.send_changes()
-            return self._answer(waiting, None if result is None else message_to_json(result))
+            return self._answer(waiting, reply)
         except SessionStopped:
             raise
         except CommandError as error:
@@ -245,22 +252,30 @@ class Dispatcher:
             )
             return refusal(event, ErrorCode.INTERNAL_ERROR, f"the handler of {event.name} failed")
 
-    async def _call_handler(self, checked: CheckedEvent) -> ModelMessage | None:
+    async def _call_handler(self, checked: CheckedEvent) -> object:
         spec = checked.spec
         arguments = checked.arguments
         sender = self._session.clients.get(checked.event.client)
         if spec.client_parameter is not None and sender is not None:
             arguments = {**arguments, spec.client_parameter: sender}
-        result = await self._call(self._served.model, spec, self._session, arguments)
-        if result is None or isinstance(result, ModelMessage):
-            return result
-        raise TypeError(_no_reply(spec, result))
+        return await self._call(self._served.model, spec, self._session, arguments)
 
     def _answer(self, waiting: _Numbered, reply: tuple[str, dict[str, Any]] | None) -> EventApplied | None:
         event = waiting.checked.event
         if event.ticket is None and reply is None:
             return None
         return EventApplied(event.session, event.client, event.ticket, waiting.n, reply)
+
+
+def _reply_of(spec: EventSpec, result: object) -> tuple[str, dict[str, Any]] | None:
+    """Return type and data of what a handler returned; raise TypeError, with the fix, for what is no reply."""
+    if result is None:
+        return None
+    if isinstance(result, ModelMessage):
+        return message_to_json(result)
+    if spec.takes_dict and isinstance(result, dict):
+        return dict_to_json(result, spec.name, by=f"{spec.method}()")
+    raise TypeError(_no_reply(spec, result))
 
 
 def _no_reply(spec: EventSpec, result: object) -> str:

@@ -152,6 +152,18 @@ def test_a_limit_without_effect_is_a_warning(project: Path) -> None:
     assert "pattern does not apply to float" in outcome.err
 
 
+def test_methods_that_are_no_events_are_a_hint(project: Path) -> None:
+    methods = "    def set_x(self, x: int): ...\n\n    async def go(self, at: list[float], to: str = ''): ...\n\n"
+    others = "".join(
+        f"    def {each}: ...\n\n" for each in ("paint(self, image: 'Array')", "_own(self, x: int)", "f(self, x)")
+    )
+    write(project, source("    def inference", f"{methods}{others}    def inference"))
+    hint = "hint: clients can't call set_x, go: @event(name=…) above a method makes it an event\n"
+    outcome = reactor("check", cwd=project)
+    assert (outcome.code, outcome.out, outcome.err) == (0, SUMMARY, hint)
+    assert json.loads(reactor("check", "--json", cwd=project).out)["not_events"] == ["set_x", "go"]
+
+
 @pytest.mark.parametrize("arguments", [("check", ""), ("run", ""), ("schema", "--path", "")], ids=" ".join)
 def test_an_empty_directory_is_an_error(project: Path, arguments: tuple[str, ...]) -> None:
     outcome = reactor(*arguments, cwd=project)

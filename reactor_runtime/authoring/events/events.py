@@ -39,13 +39,17 @@ SESSION_HOOKS = frozenset({"session_started", "session_ended"})
 
 @dataclass(frozen=True, slots=True)
 class EventMark:
-    """Hold the arguments of `@event`, and the `InputField`s it removed from the method's defaults."""
+    """Hold the arguments of `@event`, and the `InputField`s it removed from the method's defaults.
+
+    With `takes_dict`, a dict that the method returns is a reply.
+    """
 
     name: str
     description: str
     dedupe: bool
     declarations: Mapping[str, InputDeclaration]
     sources: tuple[Source, ...] = ()
+    takes_dict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class EventSpec:
     arguments: EventArguments = dataclasses.field(repr=False, compare=False)
     sources: tuple[Source, ...] = ()
     replies: tuple[type[ModelMessage] | None, ...] | None = None
+    takes_dict: bool = False
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object to keyword arguments with defaults; raise InvalidEvent that lists every wrong value."""
@@ -111,7 +116,13 @@ def event(
 
 
 def declare(
-    decorator: str, name: str, description: str, *, dedupe: bool = False, bind: object = None
+    decorator: str,
+    name: str,
+    description: str,
+    *,
+    dedupe: bool = False,
+    bind: object = None,
+    takes_dict: bool = False,
 ) -> Callable[[F], F]:
     """Return a decorator that makes a method an event handler; raise ValueError for a reserved name."""
     if name in RESERVED or name.startswith("reactor."):
@@ -123,7 +134,8 @@ def declare(
         with declared_at(plain):
             _check_parameters(plain, "")
             sources = bindings.sources_of(bind, plain.__qualname__)
-            _attach(function, EventMark(name, description, dedupe, _take_declarations(plain), sources))
+            declarations = _take_declarations(plain)
+            _attach(function, EventMark(name, description, dedupe, declarations, sources, takes_dict))
         return function
 
     return mark
@@ -203,6 +215,7 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
         arguments=arguments,
         sources=mark.sources,
         replies=replies_of(plain, scope, dedupe=mark.dedupe),
+        takes_dict=mark.takes_dict,
     )
 
 

@@ -15,7 +15,7 @@ from reactor_runtime.authoring.events.events import (
     EventMark,
     EventSpec,
     HookSpec,
-    event,
+    declare,
     event_spec,
     hook_spec,
     innermost,
@@ -105,7 +105,14 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
     has_input_fields = [isinstance(plain_declaration(p.default, p.name), InputDeclaration) for p in parameters]
     has_types = any(has_input_fields) or any(p.annotation is not Parameter.empty for p in parameters)
     if has_types and not takes_any_keyword:
-        redecorate = event(name=parent.name, description=parent.description, dedupe=parent.dedupe, bind=parent.sources)
+        redecorate = declare(
+            "event",
+            parent.name,
+            parent.description,
+            dedupe=parent.dedupe,
+            bind=parent.sources,
+            takes_dict=parent.takes_dict,
+        )
         mark = mark_of(redecorate(function))
         assert isinstance(mark, EventMark), "event marks the function it decorates"
         return event_spec(method, function, mark, scope)

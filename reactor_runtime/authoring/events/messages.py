@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, dataclass_transform
 
@@ -117,6 +117,25 @@ def message_to_json(message: ModelMessage) -> tuple[str, dict[str, Any]]:
     data = {name: to_json(getattr(message, name), f"{cls.__name__}.{name}") for name in names}
     check_size(data, cls.__name__)
     return message_type(cls), data
+
+
+def dict_to_json(message: object, kind: str = "message", *, by: str = "send()") -> tuple[str, dict[str, Any]]:
+    """Return type and data of a message that a dict describes, as in `{"type": "progress", "data": {…}}`.
+
+    The type defaults to `kind`, the data to all keys but the type. Errors name the code `by` which it is sent.
+    """
+    if not isinstance(message, dict):
+        raise TypeError(f'{by} takes {{"type": "…", "data": {{…}}}} or a ModelMessage, not {message!r:.100}')
+    kind = message.get("type", kind)
+    if not isinstance(kind, str) or not kind:
+        raise ValueError(f'{by}: "type" is a string, as in {{"type": "progress", "data": {{…}}}}: {message!r:.100}')
+    if kind.startswith("reactor."):
+        raise ValueError(f"{by}: types that start with 'reactor.' belong to the protocol, not {kind!r}")
+    rest = {key: value for key, value in message.items() if key != "type"}
+    wrapped = rest.keys() == {"data"} and isinstance(rest["data"], Mapping)
+    data: dict[str, Any] = to_json(rest["data"] if wrapped else rest, kind)
+    check_size(data, kind)
+    return kind, data
 
 
 def message_schema(cls: type[ModelMessage]) -> dict[str, Any]:

@@ -89,11 +89,12 @@ def command(
     """Allow clients to call a method under `name`, with its parameters, which all need types.
 
     The method is a plain `def` and runs in the thread of commands, one at a time, beside `start_session()`. A returned
-    `ModelMessage` is the reply, a raised `CommandError` the error. `bind` is that of `event`.
+    `ModelMessage` is the reply, as is a dict, whose type is the name of the command if it has no `type`. A raised
+    `CommandError` is the error. `bind` is that of `event`.
     """
     if not isinstance(name, str) or not name:
         raise TypeError('command takes a name: write @command("set_prompt") above the method')
-    return declare("command", name, description, bind=bind)
+    return declare("command", name, description, bind=bind, takes_dict=True)
 
 
 def mark_of_model(cls: type) -> ModelMark | None:

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.events.messages import ModelMessage, message_to_json
+from reactor_runtime.authoring.events.messages import ModelMessage, dict_to_json, message_to_json
 from reactor_runtime.authoring.styles.context import ContextTrack
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
-from reactor_runtime.authoring.values.jsonable import check_size, to_json
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.stopwatch import Stopwatch
@@ -94,7 +93,7 @@ class BlockContext:
 
     def send(self, message: dict[str, Any] | ModelMessage) -> None:
         self._count_call()
-        kind, data = message_to_json(message) if isinstance(message, ModelMessage) else _message_parts(message)
+        kind, data = message_to_json(message) if isinstance(message, ModelMessage) else dict_to_json(message)
         self._queue.put(MessageSent(self._session.id, kind, data, n=self._session.handled_here))
 
     def enable_monitoring(self) -> None:
@@ -231,19 +230,3 @@ def _check_rank(frames: object) -> None:
             f"emit_block: got {rank} dimensions, {shape}; "
             "a block is (frames, height, width, 3), a single frame (height, width, 3)"
         )
-
-
-def _message_parts(message: object) -> tuple[str, dict[str, Any]]:
-    """Return type and data of a message; the type defaults to `message`, the data to all keys but the type."""
-    if not isinstance(message, dict):
-        raise TypeError(f'send() takes {{"type": "…", "data": {{…}}}} or a ModelMessage, not {message!r:.100}')
-    kind = message.get("type", "message")
-    if not isinstance(kind, str) or not kind:
-        raise ValueError(f'send(): "type" is a string, as in {{"type": "progress", "data": {{…}}}}: {message!r:.100}')
-    if kind.startswith("reactor."):
-        raise ValueError(f"send(): types that start with 'reactor.' belong to the protocol, not {kind!r}")
-    rest = {key: value for key, value in message.items() if key != "type"}
-    wrapped = rest.keys() == {"data"} and isinstance(rest["data"], Mapping)
-    data: dict[str, Any] = to_json(rest["data"] if wrapped else rest, kind)
-    check_size(data, kind)
-    return kind, data

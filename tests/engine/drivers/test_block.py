@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reactor_runtime.interface import (
@@ -46,6 +47,12 @@ class Paced(VideoModel):
                 ctx.enable_monitoring()
                 continue
             ctx.emit_block(batch(*range(12)))
+
+
+class Idling(VideoModel):
+    def start_session(self) -> None:
+        while not get_ctx().should_stop():
+            get_ctx().emit_block(frame(1))
 
 
 def gaps(studio: Studio[Any]) -> list[float]:
@@ -200,6 +207,38 @@ def test_commands_reply_refuse_and_fail_as_events_do() -> None:
         with pytest.raises(KeyError, match="broken"):
             studio.send_event("fail")
         assert studio.send_event("hello", number=4) == Message("hello", {"number": 4})
+
+
+@pytest.mark.parametrize(
+    ("returned", "reply"),
+    [
+        ({"ok": True, "at": np.float32(0.5)}, Message("get", {"ok": True, "at": 0.5})),
+        ({"type": "status", "data": {"ok": True}}, Message("status", {"ok": True})),
+        ({}, Message("get", {})),
+        (None, None),
+    ],
+)
+def test_a_dict_that_a_command_returns_is_its_reply(returned: object, reply: Message | None) -> None:
+    class Answering(Idling):
+        @command("get")
+        def get(self) -> object:
+            return returned
+
+    with Studio(Answering) as studio:
+        studio.connect()
+        assert studio.send_event("get") == reply
+
+
+def test_a_dict_that_json_lacks_is_an_error_that_names_the_value() -> None:
+    class Answering(Idling):
+        @command("get")
+        def get(self) -> object:
+            return {"ok": object()}
+
+    with Studio(Answering) as studio:
+        studio.connect()
+        with pytest.raises(TypeError, match=r"get\.ok: object can't be sent as JSON"):
+            studio.send_event("get")
 
 
 def test_a_command_has_the_session_too_and_another_thread() -> None:
