@@ -19,7 +19,7 @@ NAMES_OF_3X = {
     *("Input", "InputBuffer", "InputField", "InputState", "MESSAGE_REGISTRY", "MediaInput", "MessageField", "Metadata"),
     *("ModelMessage", "OUTPUT_REGISTRY", "Output", "OutputBuffer", "OutputStream", "ReactorModel", "ReactorPipeline"),
     *("Track", "UploadedFile", "Video", "all_input_tracks", "all_output_tracks", "connected", "disconnected"),
-    *("event", "get_logger", "get_weights_path"),
+    *("event", "file_uploaded", "get_logger", "get_weights_path"),
 }
 # The names of the 3.x API that have import paths of their own.
 PATHS_OF_3X = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from reactor_runtime.authoring.code.records import make_dataclass
 from reactor_runtime.authoring.code.source import attached_location, declared_at, location_of
-from reactor_runtime.authoring.events.events import EventSpec, Hook, HookSpec, innermost
+from reactor_runtime.authoring.events.events import UPLOAD_EVENT, EventSpec, Hook, HookSpec, innermost
 from reactor_runtime.authoring.events.handlers import Handler, handlers_of
 from reactor_runtime.authoring.events.messages import ModelMessage, message_schema, message_type
 from reactor_runtime.authoring.events.moderate import METHOD, check_moderate, moderates
@@ -50,6 +51,7 @@ class Contract:
     on_disconnected: HookSpec | None
     on_session_started: HookSpec | None
     on_session_ended: HookSpec | None
+    on_file: EventSpec | None
     fps: float | None
     max_fps: float
     buffer_size: int
@@ -106,6 +108,7 @@ class Contract:
             on_disconnected=_hook("disconnected", handlers),
             on_session_started=_hook("session_started", handlers),
             on_session_ended=_hook("session_ended", handlers),
+            on_file=_written(handlers).get(UPLOAD_EVENT),
             fps=rate_of(model, style),
             max_fps=float(model.max_fps),
             buffer_size=style.buffer_size if size is None else int(size),
@@ -146,6 +149,16 @@ class Contract:
         """Return the values that are declared `moderate=True` in a model without a method that decides about them."""
         fields = [f"{event.name}.{name}" for event in self.events.values() for name in event.arguments.moderated]
         return [] if self.moderates else fields
+
+    @property
+    def handled_events(self) -> Mapping[str, EventSpec]:
+        """Return the events of clients, and the one that the engine makes of an upload without an event."""
+        return self.events if self.on_file is None else {**self.events, UPLOAD_EVENT: self.on_file}
+
+    @property
+    def takes_files(self) -> bool:
+        """Return whether an event of a client may refer to an uploaded file."""
+        return any('"format": "upload"' in json.dumps(event.parameters_schema()) for event in self.events.values())
 
     @property
     def uncallable(self) -> list[str]:
@@ -218,11 +231,15 @@ def rate_of(model: type[Model], style: Style) -> float | None:
 def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
     """Return the generated events, then the declared ones; a declared `set_<field>` replaces the generated one."""
     fields = {f"set_{field.name}": field for field in (state.fields if state else ())}
-    written = {handler.name: handler for handler in handlers if isinstance(handler, EventSpec)}
+    written = {name: event for name, event in _written(handlers).items() if name != UPLOAD_EVENT}
     setters = {
         name: _replacing(written[name], field) if name in written else _setter(field) for name, field in fields.items()
     }
     return {**setters, **{name: event for name, event in written.items() if name not in fields}}
+
+
+def _written(handlers: Iterable[Handler]) -> dict[str, EventSpec]:
+    return {handler.name: handler for handler in handlers if isinstance(handler, EventSpec)}
 
 
 def _replacing(written: EventSpec, field: FieldSpec) -> EventSpec:

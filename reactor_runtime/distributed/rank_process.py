@@ -128,7 +128,9 @@ def _start(variables: Mapping[str, str], descriptors: Sequence[int], output: int
 def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
     """Wait until the process has ended, and keep its number taken where the system can do that."""
     if hasattr(os, "waitid"):
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        # The author's code may have waited for all children.
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     else:
         process.wait()
 

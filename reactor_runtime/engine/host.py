@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import time
 import weakref
@@ -21,6 +22,7 @@ from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.clock import Clock
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.distributed.errors import RunnerUnhealthy
@@ -55,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 # The longest that the frames of a session are shown after its model has ended it.
 LONGEST_END_S = 2.0
+# An event that refers to a file comes after it; a file without one by then is for `@file_uploaded`.
+REFERENCE_S = 2.0
 
 
 class Host:
@@ -65,9 +69,9 @@ class Host:
     log fields of the current session. `seconds` measures the first step if `clock` stands still during steps. With
     `reload` the `reloader` replaces the code of the model. `logs` makes the log of each session, `make_buffer` the
     buffers of input tracks. `leaks` compares the use of resources after each session. `on_step` is called with what
-    each step of a generator has made, and with its duration by `seconds`. Without `moderates`, values pass unasked, as
-    in a replay of events that were applied. With `ends_at_crash`, `serve` returns after an exception after which the
-    model has to be loaded again, and `crashed` is true.
+    each step of a generator has made, and with its duration by `seconds`. A replay of applied events, `is_replay`, asks
+    the model about no values, and adds no event for an upload. With `ends_at_crash`, `serve` returns after an exception
+    after which the model has to be loaded again, and `crashed` is true.
     """
 
     def __init__(
@@ -88,7 +92,7 @@ class Host:
         leaks: LeakGuard | None = None,
         on_step: OnStep = lambda _output, _seconds: None,
         works_ahead: bool = True,
-        moderates: bool = True,
+        is_replay: bool = False,
         ends_at_crash: bool = False,
     ) -> None:
         self.crashed = False
@@ -97,7 +101,8 @@ class Host:
         self._end_watch = EndWatch(served.contract.model.__name__)
         self._log = CurrentLog()
         self._logs = logs
-        self.uploads = SessionUploads(self._log.on_upload)
+        self._is_replay = is_replay
+        self.uploads = SessionUploads(self._on_upload)
         self._trace = trace
         self._leaks = leaks
         self._ids = {} if ids is None else ids
@@ -140,7 +145,7 @@ class Host:
         swap = self.reloader or NoSwap()
         self.runtime = ModelRuntime(self._emitter, sink, self._state, swap)
         threads = threads or UntrackedThreads()
-        self._moderation = Moderation(served, clock, threads, sink.send, enabled=moderates)
+        self._moderation = Moderation(served, clock, threads, sink.send, enabled=not is_replay)
         parts = DriverParts(
             served,
             self._emitter,
@@ -290,7 +295,7 @@ class Host:
         self._failed(error)
 
     def _check(self, event: ipc.ClientEvent) -> CheckedEvent | ipc.EventRefused:
-        return check_event(self.served.contract.events, event, self.uploads)
+        return check_event(self.served.contract.handled_events, event, self.uploads)
 
     def _handler_failed(self, error: BaseException) -> None:
         self._failed(error)
@@ -376,6 +381,32 @@ class Host:
         if self._current is not None:
             self._current[0].notify_input()
 
+    def _on_upload(self, file: UploadedFile) -> None:
+        """Report a file to the log, and wait whether an event refers to it; any thread."""
+        self._log.on_upload(file)
+        if self._loop is not None and not self._is_replay and self.served.contract.on_file is not None:
+            self._loop.call_soon_threadsafe(self._await_reference, file)
+
+    def _await_reference(self, file: UploadedFile) -> None:
+        """Call `@file_uploaded` for a file to which no event has referred in time."""
+        current = self._current
+        if current is None:
+            return
+
+        def call() -> None:
+            spec = self.served.contract.on_file
+            if self._current is not current or spec is None or self.uploads.is_used(file.id):
+                return
+            (parameter,) = spec.arguments.names
+            session, data = current[0], json.dumps({parameter: {"upload": file.id}})
+            checked = self._check(ipc.ClientEvent(session.id, session.client.id, None, spec.name, data))
+            # The file may have made room for newer ones.
+            if isinstance(checked, CheckedEvent):
+                current[1].accept(checked)
+
+        wait_s = REFERENCE_S if self.served.contract.takes_files else 0.0
+        self._clock.call_at(self._clock.now() + wait_s, call)
+
     def _bad_media(self, track: str, error: Exception) -> None:
         """Report media that could not be decoded; any thread."""
         if (current := self._current) is not None:
@@ -405,7 +436,9 @@ class Host:
         with self._log.running(log, lambda: session.steps):
             raised = await self._run_session(session)
         failure = None
-        raised = raised or self._lost
+        if self._lost is not None:
+            self.crashed = True
+            raised = raised or self._lost
         if raised is not None:
             failure = author.session_failure(raised, self._project)
             at = failure.where or "-"
@@ -509,7 +542,7 @@ class Host:
 
     def _accept(self, checked: CheckedEvent, accept: Callable[[CheckedEvent], object]) -> None:
         """Pass an event on; check it again if the contract has changed since it was checked."""
-        current = checked.spec is self.served.contract.events.get(checked.event.name)
+        current = checked.spec is self.served.contract.handled_events.get(checked.event.name)
         again = checked if current else self._check(checked.event)
         if isinstance(again, CheckedEvent):
             accept(again)

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 # Imported later, this package would replace the decorator `model`.
 import reactor_runtime.interface.model  # noqa: F401  # for the order
-from reactor_runtime.authoring.events.events import connected, disconnected, event, session_ended, session_started
+from reactor_runtime.authoring.events.events import (
+    connected,
+    disconnected,
+    event,
+    file_uploaded,
+    session_ended,
+    session_started,
+)
 from reactor_runtime.authoring.events.messages import ClientInfo, CommandError, ModelMessage
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.app import ApplicationError, ReactorApp, StepCompleted, StepOutcome
@@ -94,6 +101,7 @@ __all__ = [  # noqa: RUF022
     "connected",
     "disconnected",
     "event",
+    "file_uploaded",
     "get_ctx",
     "get_logger",
     "get_weights_path",

@@ -69,7 +69,7 @@ class ReplayedEvents:
             self._change_clients(event)
             return
         sent = ClientEvent(SESSION, event.client or self._client, None, event.name, event.data_json)
-        checked = check_event(contract.events, sent, host.uploads)
+        checked = check_event(contract.handled_events, sent, host.uploads)
         if isinstance(checked, CheckedEvent):
             self._position.handling = True
             host.receive_message(Hold(SESSION, True))

@@ -162,7 +162,7 @@ class _ReplayStudio(Studio[Model]):
     """Serve one recorded session from its start to its last step."""
 
     # The recorded events were applied.
-    _moderates: ClassVar[bool] = False
+    _is_replay: ClassVar[bool] = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -65,7 +65,7 @@ class Studio(Generic[M]):
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
     # As in the server; see `Emitter`.
     _works_ahead: ClassVar[bool] = True
-    _moderates: ClassVar[bool] = True
+    _is_replay: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class Studio(Generic[M]):
             logs=logs,
             make_buffer=make_buffer,
             works_ahead=self._works_ahead,
-            moderates=self._moderates,
+            is_replay=self._is_replay,
         )
         self._host.hold_steps(True)
         run_load(self.model, loaded)
@@ -260,6 +260,11 @@ class Studio(Generic[M]):
         if isinstance(answer, EventRefused):
             raise CommandError(answer.code, answer.message)
         return Message(*answer.reply) if answer is not None and answer.reply is not None else None
+
+    def upload(self, file: UploadedFile | bytes) -> None:
+        """Upload a file as a client does that sends no event with it; `@file_uploaded` runs 2 s later, in `run()`."""
+        self._need_session()
+        _upload(file, self._host.uploads)
 
     def push_media(self, track: str, array: object) -> None:
         """Send frames or sound as a client does; they wait in the buffer of an input track.

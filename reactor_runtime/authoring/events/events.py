@@ -35,6 +35,8 @@ _NO_METHOD: Any = None
 Hook = Literal["connected", "disconnected", "session_started", "session_ended"]
 # These run without a client.
 SESSION_HOOKS = frozenset({"session_started", "session_ended"})
+# The event of `@file_uploaded`; clients can't send it, as names like this one belong to the protocol.
+UPLOAD_EVENT = "reactor.file_uploaded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,28 @@ def session_ended(function: F = _NO_METHOD, /, **options: Never) -> F:
     return _mark_hook(function, "session_ended", options)
 
 
+def file_uploaded(function: F = _NO_METHOD, /, **options: Never) -> F:
+    """Run a method, sync or async, for a file that a client uploaded and that no event refers to within 2 s.
+
+    It gets the `UploadedFile`, and the client in a parameter `client`, between two steps, as an event's handler does.
+    """
+    if options or function is None:
+        raise TypeError("@file_uploaded takes nothing; write it above the method without parentheses")
+    plain = _plain_function(function, "@file_uploaded")
+    with declared_at(plain):
+        _check_parameters(plain, "")
+        files = [p for p in parameters_of(plain) if not _gets_client(p)]
+        if len(files) != 1:
+            raise TypeError(f"{plain.__qualname__}: @file_uploaded passes one file: write (self, uploaded_file)")
+    _attach(function, EventMark(UPLOAD_EVENT, "", dedupe=False, declarations=_take_declarations(plain)))
+    return function
+
+
+def _gets_client(parameter: Parameter) -> bool:
+    """Return whether a parameter gets the client, by its name or what is written as its annotation."""
+    return parameter.name == CLIENT or "ClientInfo" in str(parameter.annotation)
+
+
 def _mark_hook(function: F, hook: Hook, options: Mapping[str, object]) -> F:
     if options or function is None:
         raise TypeError(f"@{hook} takes nothing; write it above the method without parentheses")
@@ -197,7 +221,10 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
                 client = _only_client(client, parameter.name, plain)
                 continue
             untyped = parameter.annotation is Parameter.empty
-            hint = AnyValue if untyped else scope.resolve(parameter.annotation, where)
+            if mark.name == UPLOAD_EVENT:
+                hint: Any = UploadedFile
+            else:
+                hint = AnyValue if untyped else scope.resolve(parameter.annotation, where)
             written = MISSING if parameter.default is Parameter.empty else parameter.default
             declared = mark.declarations.get(parameter.name, written)
             fields.append(compile_field(parameter.name, hint, declared, scope, where))

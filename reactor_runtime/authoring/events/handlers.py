@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Parameter
 from types import FunctionType
@@ -12,11 +12,13 @@ from reactor_runtime.authoring.code.annotations import Scope
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.events import (
     CLIENT,
+    UPLOAD_EVENT,
     EventMark,
     EventSpec,
     HookSpec,
     declare,
     event_spec,
+    file_uploaded,
     hook_spec,
     innermost,
     mark_of,
@@ -105,14 +107,7 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
     has_input_fields = [isinstance(plain_declaration(p.default, p.name), InputDeclaration) for p in parameters]
     has_types = any(has_input_fields) or any(p.annotation is not Parameter.empty for p in parameters)
     if has_types and not takes_any_keyword:
-        redecorate = declare(
-            "event",
-            parent.name,
-            parent.description,
-            dedupe=parent.dedupe,
-            bind=parent.sources,
-            takes_dict=parent.takes_dict,
-        )
+        redecorate = file_uploaded if parent.name == UPLOAD_EVENT else _decorator_of(parent)
         mark = mark_of(redecorate(function))
         assert isinstance(mark, EventMark), "event marks the function it decorates"
         return event_spec(method, function, mark, scope)
@@ -131,6 +126,17 @@ def _override(cls: type, method: str, function: FunctionType, parent: EventSpec,
     return replace(parent, method=method, is_async=runs_async(function), client_parameter=client, replies=replies)
 
 
+def _decorator_of(event: EventSpec) -> Callable[[FunctionType], FunctionType]:
+    return declare(
+        "event",
+        event.name,
+        event.description,
+        dedupe=event.dedupe,
+        bind=event.sources,
+        takes_dict=event.takes_dict,
+    )
+
+
 def _refuse_doubles(cls: type, own: Mapping[str, Handler | None]) -> None:
     seen: dict[tuple[str, str], str] = {}
     for method, handler in own.items():
@@ -139,6 +145,6 @@ def _refuse_doubles(cls: type, own: Mapping[str, Handler | None]) -> None:
         first = seen.setdefault(_key(handler), method)
         if first != method:
             kind, name = _key(handler)
-            what = f"event {name!r}" if kind == "event" else f"@{name}"
+            what = f"event {name!r}" if kind == "event" and name != UPLOAD_EVENT else f"@{name.rpartition('.')[2]}"
             with declared_at(cls, method):
                 raise TypeError(f"{cls.__name__}: {what} is handled by both {first} and {method}; keep one of them")

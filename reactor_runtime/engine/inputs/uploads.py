@@ -28,6 +28,8 @@ class SessionUploads(Mapping[str, UploadedFile]):
         self._on_file = on_file
         self._session: str | None = None
         self._files: dict[str, UploadedFile] = {}
+        # The ids that events have referred to.
+        self._used: set[str] = set()
         self._size_bytes = 0
         self._lock = threading.Lock()
 
@@ -62,6 +64,7 @@ class SessionUploads(Mapping[str, UploadedFile]):
         with self._lock:
             self._session = None
             self._files.clear()
+            self._used.clear()
             self._size_bytes = 0
 
     def _add(self, file: UploadedFile) -> None:
@@ -76,8 +79,14 @@ class SessionUploads(Mapping[str, UploadedFile]):
         file = self._files.pop(id, None)
         self._size_bytes -= 0 if file is None else file.size_bytes
 
+    def is_used(self, id: str) -> bool:
+        """Return whether an event has referred to a file, or the file is dropped."""
+        return id in self._used or id not in self._files
+
     def __getitem__(self, id: str) -> UploadedFile:
-        return self._files[id]
+        file = self._files[id]
+        self._used.add(id)
+        return file
 
     def __iter__(self) -> Iterator[str]:
         with self._lock:

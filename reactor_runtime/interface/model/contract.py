@@ -47,7 +47,7 @@ class ModelContract:
         self.commands: Mapping[str, CommandView] = {name: CommandView(event) for name, event in contract.events.items()}
         self.tracks: Mapping[str, TrackSpec] = {track.name: track for track in contract.tracks}
         self.messages: Mapping[str, type[ModelMessage]] = dict(contract.messages)
-        self.lifecycle = SimpleNamespace(**_hooks(contract.model))
+        self.lifecycle = SimpleNamespace(**_hooks(contract))
 
     @classmethod
     def of(cls, model: type) -> ModelContract:
@@ -59,7 +59,9 @@ class ModelContract:
         return RenderedSchema(self._contract)
 
 
-def _hooks(model: type) -> dict[str, Callable[..., Any] | None]:
+def _hooks(contract: Contract) -> dict[str, Callable[..., Any] | None]:
+    model, on_file = contract.model, contract.on_file
     specs = [spec for spec in handlers_of(model).values() if isinstance(spec, HookSpec)]
     methods = {spec.hook: getattr(model, spec.method) for spec in specs}
-    return {hook: methods.get(hook) for hook in get_args(Hook)}
+    file_uploaded = None if on_file is None or on_file.method is None else getattr(model, on_file.method)
+    return {**{hook: methods.get(hook) for hook in get_args(Hook)}, "file_uploaded": file_uploaded}

@@ -90,7 +90,7 @@ def test_a_pause_on_purpose_does_not_lower_the_rate(pause_s: float) -> None:
         assert (slowest_s > 0.1) is (pause_s > 0)
 
 
-class Idling(Paced):
+class Resting(Paced):
     """Wait one second and then pause for five on purpose, before every fifth to eighth block."""
 
     def start_session(self) -> None:
@@ -106,7 +106,7 @@ class Idling(Paced):
 
 
 def test_waiting_before_pauses_on_purpose_does_not_lower_the_rate() -> None:
-    with Studio(Idling, {"block_s": ()}) as studio:
+    with Studio(Resting, {"block_s": ()}) as studio:
         studio.model.spend = studio.clock.spend
         studio.connect()
         studio.run(40)
