@@ -7,6 +7,7 @@ import contextlib
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,14 @@ from reactor_runtime import (
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.drivers.threads import UntrackedThreads
+from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.moderation import LIMIT_S, Moderation
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.errors import ClassError
-from reactor_runtime.ipc.messages import ClientEvent, EventRefused
+from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Shutdown, StartSession
 from reactor_runtime.testing import Studio
-from tests.fakes import CollectingSink, FakeClock
+from tests.fakes import CollectingSink, FakeClock, settle
 from tests.timeouts import TIMEOUT_S
 
 
@@ -337,6 +339,38 @@ async def test_without_moderation_events_pass_at_once() -> None:
     moderation.begin_session(unit.session, unit.accept)
     unit.send("set_prompt", prompt="bad")
     assert (unit.accepted, model.asked) == (["c-1 bad"], [])
+
+
+class Terse(Prompts):
+    prompt: str = InputField(default="", max_length=3, moderate=True)
+
+
+class TerseWorld(World):
+    state: Terse
+
+
+async def test_an_event_that_waits_is_checked_again_by_new_code(tmp_path: Path) -> None:
+    clock, model, newer = FakeClock(), World(), TerseWorld()
+    for each in (model, newer):
+        each.load({})
+    sink, contract = CollectingSink(clock), Contract.of(World)
+    host = Host(ServedModel(Version(model, contract, {})), clock=clock, sink=sink, project=tmp_path)
+    serving = asyncio.create_task(host.serve())
+    host.receive_message(StartSession("s-1", "c-1", 0.0))
+    await settle()
+    checked = check_event(contract.events, ClientEvent("s-1", "c-1", 7, "set_prompt", '{"prompt": "wait"}'))
+    assert isinstance(checked, CheckedEvent)
+    host.receive_message(checked)
+    host.serve_version(Version(newer, Contract.of(TerseWorld), {}), None)
+    model.go.set()
+    async with asyncio.timeout(TIMEOUT_S):
+        while not sink.of(EventRefused):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    (refused,) = sink.of(EventRefused)
+    assert (refused.ticket, refused.code) == (7, "invalid_event")
+    assert "set_prompt.prompt" in refused.message
+    host.receive_message(Shutdown())
+    await serving
 
 
 def _world(**members: object) -> type:
