@@ -155,8 +155,10 @@ def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def event_paths(contract: Mapping[str, Any]) -> dict[str, Any]:
     """Describe each event as an operation `/events/<name>`, whose body is its data; the wire is a WebSocket."""
+    taken = {each["operationId"] for path in _paths(()).values() for each in path.values()}
+    names = {name: f"{name}_event" if name in taken else name for name in contract["schema"]["events"]}
     events = contract["schema"]["events"]
-    return {f"/events/{name}": {"post": _operation(name, spec)} for name, spec in events.items()}
+    return {f"/events/{name}": {"post": _operation(names[name], spec)} for name, spec in events.items()}
 
 
 def webhooks(contract: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from reactor_runtime import Audio, Command, FieldInfo, InputField, ModelMessage,
 from reactor_runtime.interface.model.contract import ModelContract
 from reactor_runtime.manifest import import_model_class, load_config
 from reactor_runtime.schema import render
+from tests.openapi import flaws
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """\
@@ -128,6 +129,17 @@ def test_the_schema_has_an_operation_for_each_event_and_a_webhook_for_each_messa
         {"name": "camera", "kind": "video", "direction": "in"},
     ]
     assert document["info"]["title"] == "world"
+
+
+def test_the_document_is_valid_with_an_event_called_like_a_route(tmp_path: Path) -> None:
+    named = PROGRAM.replace('@event(name="turn"', '@event(name="upload"')
+    (tmp_path / "named_like_a_route.py").write_text(named)
+    world = import_model_class("named_like_a_route:World", tmp_path)
+    document = ModelContract.of(world).render_schema().to_openapi()
+    assert not flaws(document)
+    operations = [each["operationId"] for path in document["paths"].values() for each in path.values()]
+    assert len(operations) == len(set(operations))
+    assert {"set_prompt", "upload", "upload_event"} <= set(operations)
 
 
 def test_the_schema_of_a_project_is_written_with_a_version(project: Path) -> None:
