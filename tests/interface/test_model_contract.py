@@ -10,10 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime import Audio, Command, FieldInfo, InputField, ModelMessage, Output, Video, errors
+from reactor_runtime import (
+    Audio,
+    Command,
+    CommandError,
+    FieldInfo,
+    InputBuffer,
+    InputField,
+    InputState,
+    MediaInput,
+    Metadata,
+    ModelMessage,
+    Output,
+    OutputBuffer,
+    OutputStream,
+    ReactorPipeline,
+    Track,
+    Video,
+    errors,
+)
+from reactor_runtime.authoring.events.messages import message_to_json
 from reactor_runtime.interface.model.contract import ModelContract
 from reactor_runtime.manifest import import_model_class, load_config
 from reactor_runtime.schema import render
+from reactor_runtime.testing import Studio
 from tests.openapi import flaws
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,11 +208,41 @@ def test_moderate_is_true_or_false() -> None:
         InputField(default="", moderate="yes")  # type: ignore[arg-type]
 
 
+def test_the_types_for_annotations_are_those_of_the_objects() -> None:
+    class Room(MediaInput):
+        camera: Video
+
+    class Out(Output):
+        video: Video
+
+    class Steered(InputState):
+        speed: float = 1
+
+    class Model(ReactorPipeline):
+        state: Steered
+        room: Room
+
+        def load(self, _: object) -> None:
+            # Bound before load().
+            self.bound = self.room.camera
+
+    with Studio(Model) as studio:
+        assert isinstance(studio.model.bound, InputBuffer)
+        assert isinstance(studio.model.output_buffer, OutputBuffer)
+        assert isinstance(studio.model.output_buffer, OutputStream)
+    assert isinstance(Out.__tracks__["video"], Track)
+    assert isinstance(Room.__tracks__["camera"], Track)
+    assert isinstance({"pose": [0.0]}, Metadata)
+    assert isinstance(b"\x00", Metadata)
+
+
+def test_an_error_takes_its_parts_by_position_and_by_name() -> None:
+    assert str(CommandError(code="busy", message="later")) == str(CommandError("busy", "later")) == "busy: later"
+
+
 def test_a_message_may_be_called_command_error() -> None:
     class CommandError(ModelMessage):
         code: str
         reason: str = ""
-
-    from reactor_runtime.authoring.events.messages import message_to_json
 
     assert message_to_json(CommandError(code="busy")) == ("command_error", {"code": "busy", "reason": ""})

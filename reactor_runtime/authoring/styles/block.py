@@ -86,7 +86,7 @@ def model(name: str, config: str | Mapping[str, Any] | None = None, **meta: Any)
 def command(
     name: str = "", description: str = "", *, bind: Source | Sequence[Source] | None = None
 ) -> Callable[[F], F]:
-    """Allow clients to call a method under `name`, with its parameters, which all need types.
+    """Allow clients to call a method under `name`, with its parameters, as `event` does.
 
     The method is a plain `def` and runs in the thread of commands, one at a time, beside `start_session()`. A returned
     `ModelMessage` is the reply, as is a dict, whose type is the name of the command if it has no `type`. A raised
