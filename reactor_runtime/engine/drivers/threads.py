@@ -146,6 +146,7 @@ class AuthorLoop:
     def start(self) -> None:
         """Start the thread, if it does not run."""
         if self._thread is None:
+            self._started.clear()
             self._thread = threading.Thread(target=self._body, name=self._name, daemon=True)
             self._thread.start()
             self._started.wait()
@@ -177,23 +178,13 @@ class AuthorLoop:
         self._started.set()
         await self._closed.wait()
 
-    def _begin(
-        self,
-        work: Callable[[], Coroutine[Any, Any, object]],
-        loop: asyncio.AbstractEventLoop,
-        done: asyncio.Future[Any],
-    ) -> None:
+    def _begin(self, work: Work, loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any]) -> None:
         task = asyncio.create_task(self._do(work, loop, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         _post(loop, lambda: done.add_done_callback(lambda _: _cancel(self._loop, task)))
 
-    async def _do(
-        self,
-        work: Callable[[], Coroutine[Any, Any, object]],
-        loop: asyncio.AbstractEventLoop,
-        done: asyncio.Future[Any],
-    ) -> None:
+    async def _do(self, work: Work, loop: asyncio.AbstractEventLoop, done: asyncio.Future[Any]) -> None:
         result: object = None
         failure: Exception | None = None
         try:
