@@ -20,43 +20,57 @@ def get_logger(name: str) -> Logger:
 
 
 class Logger:
-    """Write lines with fields of any name; a field that is None is left out. Any thread."""
+    """Write lines with fields of any name; a field that is None is left out. Any thread.
+
+    Further positional arguments are inserted in the message, as `logging` does: `logger.info("step %d", 3)`.
+    """
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
-    def debug(self, message: object, /, **fields: object) -> None:
-        self._log(logging.DEBUG, message, fields)
+    def debug(self, message: object, /, *arguments: object, **fields: object) -> None:
+        self._log(logging.DEBUG, message, arguments, fields)
 
-    def info(self, message: object, /, **fields: object) -> None:
-        self._log(logging.INFO, message, fields)
+    def info(self, message: object, /, *arguments: object, **fields: object) -> None:
+        self._log(logging.INFO, message, arguments, fields)
 
-    def warning(self, message: object, /, **fields: object) -> None:
-        self._log(logging.WARNING, message, fields)
+    def warning(self, message: object, /, *arguments: object, **fields: object) -> None:
+        self._log(logging.WARNING, message, arguments, fields)
 
-    def error(self, message: object, /, **fields: object) -> None:
-        self._log(logging.ERROR, message, fields)
+    def error(self, message: object, /, *arguments: object, **fields: object) -> None:
+        self._log(logging.ERROR, message, arguments, fields)
 
-    def exception(self, message: object, /, **fields: object) -> None:
+    def exception(self, message: object, /, *arguments: object, **fields: object) -> None:
         """Write an error with the traceback of the exception that is being handled."""
-        self._log(logging.ERROR, message, {"exc_info": True, **fields})
+        self._log(logging.ERROR, message, arguments, {"exc_info": True, **fields})
 
-    def _log(self, level: int, message: object, fields: dict[str, Any]) -> None:
+    def _log(self, level: int, message: object, arguments: tuple[object, ...], fields: dict[str, Any]) -> None:
+        if not self._logger.isEnabledFor(level):
+            return
         exc_info = fields.pop("exc_info", None)
         given = {name: value for name, value in fields.items() if value is not None}
         # The line of the author's call, two frames up.
-        self._logger.log(level, MessageWithFields(message, given), exc_info=exc_info, stacklevel=3)
+        written = MessageWithFields(_formatted(message, arguments), given)
+        self._logger.log(level, written, exc_info=exc_info, stacklevel=3)
 
 
 @dataclass(frozen=True, slots=True)
 class MessageWithFields:
     """Hold the message of a log record; as text it has its fields after it."""
 
-    message: object
+    message: str
     fields: Mapping[str, object]
 
     def __str__(self) -> str:
-        return "".join([str(self.message), *(f" {name}={_text(value)}" for name, value in self.fields.items())])
+        return "".join([self.message, *(f" {name}={_text(value)}" for name, value in self.fields.items())])
+
+
+def _formatted(message: object, arguments: tuple[object, ...]) -> str:
+    try:
+        return str(message) % arguments if arguments else str(message)
+    # A line whose arguments do not fit is still written.
+    except Exception:  # noqa: BLE001
+        return " ".join([_text(message), *map(_text, arguments)])
 
 
 def _text(value: object) -> str:

@@ -180,7 +180,7 @@ class _Json(logging.Formatter):
             .replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": message_of(record) if written is None else str(written.message),
+            "message": message_of(record) if written is None else written.message,
         }
         if trouble := _trouble(self, record):
             line["traceback"] = "\n".join(trouble)

@@ -83,6 +83,23 @@ def test_an_exception_has_its_traceback() -> None:
     assert "ValueError: out of memory" in line["traceback"]
 
 
+@pytest.mark.parametrize(
+    ("message", "arguments", "text"),
+    [
+        ("step %d of %s", (3, "4"), "step 3 of 4"),
+        ("step %d", ("three",), '"step %d" three'),
+        ("step", (3,), "step 3"),
+        (Unprintable(), (), "<Unprintable>"),
+        (ValueError("no"), (), "no"),
+    ],
+)
+def test_arguments_are_inserted_as_logging_does(message: object, arguments: tuple[object, ...], text: str) -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream)
+    get_logger("pipeline").info(message, *arguments, n=1)
+    assert stream.getvalue().endswith(f"info  pipeline: {text} n=1\n")
+
+
 def test_a_percent_sign_is_text() -> None:
     assert written("text", "100 % done", share="50 %s").endswith('100 % done share="50 %s"\n')
 
