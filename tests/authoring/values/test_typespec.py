@@ -395,5 +395,6 @@ def test_a_default_of_another_form_is_refused_with_the_form(hint: Any, default: 
 
 @given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.timezones()) | st.dates() | st.times())
 def test_every_date_and_time_is_read_as_it_is_written(value: datetime | date | time) -> None:
-    text = json.dumps(to_json(value, "x"))
-    assert convert(type(value), text) == value
+    read = convert(type(value), json.dumps(to_json(value, "x")))
+    # In the hour that a zone repeats, Python finds times of two zones unequal.
+    assert read == (value.astimezone(UTC) if isinstance(value, datetime) else value)
