@@ -391,7 +391,11 @@ def _helper(self: object, text: str) -> bool:
 
 @pytest.mark.parametrize(
     ("method", "problem"),
-    [(_not_async, "is not async"), (_other_arguments, "can't be called with value, event, field and client")],
+    [
+        (_not_async, "is not async"),
+        (staticmethod(_not_async), "is a staticmethod"),
+        (_other_arguments, "can't be called with value, event, field and client"),
+    ],
 )
 def test_a_method_of_a_wrong_form_is_an_error_with_the_form(method: object, problem: str) -> None:
     with pytest.raises(ClassError, match=f"World.moderate {problem}: write `async def moderate"):

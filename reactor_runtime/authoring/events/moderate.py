@@ -24,10 +24,13 @@ def moderates(model: type) -> bool:
 
 def check_moderate(model: type) -> None:
     """Raise TypeError for a method that was probably meant to decide about values, in a model that has such values."""
-    method = _method(model)
-    if method is None or _fits(method) is runs_async(method):
+    method, member = _method(model), inspect.getattr_static(model, METHOD, None)
+    if isinstance(member, staticmethod | classmethod):
+        problem = f"is a {type(member).__name__}"
+    elif method is None or _fits(method) is runs_async(method):
         return
-    problem = "is not async" if _fits(method) else "can't be called with value, event, field and client"
+    else:
+        problem = "is not async" if _fits(method) else "can't be called with value, event, field and client"
     with declared_at(model, METHOD):
         raise TypeError(f"{model.__name__}.{METHOD} {problem}: write `{_FORM}`")
 
