@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 _MAX_CALLS = 12
 # Messages of Typer and their replacements; `near` lists similar names.
 _TYPER_MESSAGES = (
-    (r"Invalid value for '?(?P<what>[^':]+)'?: (?:Value error, )?(?P<why>.+)", "{what}: {why}"),
+    (
+        r"Invalid value for '?(?P<what>[^':]+)'?(?: \(env var: '(?P<variable>\w+)'\))?: (?:Value error, )?(?P<why>.+)",
+        "{what}: {why}",
+    ),
     (r"No such option: (?P<what>\S+)(?: \(Possible options: (?P<near>.+)\))?", "there is no option {what}"),
     (r"No such command '(?P<what>.*?)'(?:\. Did you mean (?P<near>.+)\?)?", 'there is no command "{what}"'),
     (r"Got unexpected extra argument(?:s|\(s\))? \((?P<what>.+)\)", "unexpected argument: {what}"),
@@ -73,6 +76,9 @@ def explain_usage(error: typer.TyperException, arguments: Sequence[str], command
         found = re.fullmatch(pattern, message)
         if found:
             parts = found.groupdict("")
+            variable, given = parts.pop("variable", ""), [argument.partition("=")[0] for argument in arguments]
+            # Typer names the variable of an option also where the option is given.
+            parts["what"] = variable if variable and parts["what"] not in given else parts["what"]
             near = _most_similar(parts["what"], parts.pop("near", "").replace("'", "").split(", "))
             return UsageError(phrase.format(**parts), hint=f"did you mean {near}? {help_hint}" if near else help_hint)
     return UsageError(message[:1].lower() + message[1:], hint=help_hint)
