@@ -521,8 +521,10 @@ class Host:
                     joined = self._client_info(message.client, message.role, message.joined_at_unix)
                     self._change_clients(*current, joined)
             case ipc.ClientLeft():
-                if current is not None and (left := current[0].clients.pop(message.client, None)) is not None:
-                    current[1].accept_change(ClientChange(left, joined=False))
+                if current is not None and current[0].id == message.session:
+                    left = current[0].clients.pop(message.client, None)
+                    if left is not None:
+                        current[1].accept_change(ClientChange(left, joined=False))
             case ipc.Hold():
                 if current is not None and current[0].id == message.session:
                     current[0].hold(message.held)

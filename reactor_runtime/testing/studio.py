@@ -34,6 +34,7 @@ from reactor_runtime.engine.session_log import SessionLogs
 from reactor_runtime.errors import ReactorError, from_json
 from reactor_runtime.ipc.messages import (
     ClientEvent,
+    ClientLeft,
     EventRefused,
     Reloaded,
     Shutdown,
@@ -237,6 +238,9 @@ class Studio(Generic[M]):
         """Disconnect the client; return when `@disconnected` has finished, and raise what it raised. Idempotent."""
         if self._recorder.ended:
             return
+        if self._host.served.contract.follows_clients:
+            # At the end of a session these models have no @disconnected for clients that are still connected.
+            self._host.receive_message(ClientLeft(self._session, CLIENT))
         self._host.receive_message(StopSession(self._session))
         self._wait.until(lambda: self._recorder.ended, "the session to end")
 

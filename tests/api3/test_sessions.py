@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -384,3 +386,16 @@ async def test_a_crash_of_run_without_a_client_loads_the_model_again(tmp_path: P
         server.wait_for(r"run\(\) failed without a client; the model is loaded again")
         server.wait_for(r"it is started again in 0\.5 s")
         server.stop()
+
+
+async def test_a_session_without_a_client_is_lost_with_its_process(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline")) as server:
+        async with controlling(server.url) as first:
+            session = first.texts[0]["data"]["session"]
+            await first.ask("set_level", {"level": 99})
+        wait_for_note(server, "-controller 99 False")
+        os.kill(server.engine, signal.SIGKILL)
+        server.until(lambda: server.log.count("LOADED") == 2, "a second load")
+        async with controlling(server.url) as second:
+            assert second.texts[0]["data"]["session"] != session
+            assert (await snapshot(second))["level"] == 50

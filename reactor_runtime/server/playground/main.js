@@ -64,7 +64,8 @@ on("status", (now) => {
   const isEnd = phase === "reconnecting" && opened && /failed|ended/.test(status.now.phase);
   // The visible frame is of a session that is over.
   const alone = phase === "connected" && !session.id;
-  const shown = { ...describeStatus(alone ? { phase: "alone" } : { ...now, maySend: session.maySend }), ...(isEnd && status.now) };
+  const described = describeStatus(alone ? { phase: "alone" } : { ...now, maySend: session.maySend });
+  const shown = { ...described, ...(isEnd && status.now) };
   const failed = shown.phase === "failed";
   const kind = failed ? "error" : "note";
   if (phase === "ended") log(kind, `${shown.headline}: ${shown.detail}`, now);

@@ -179,12 +179,15 @@ class EngineSlot:
         session.is_broken = lost
         if session.outlives and session.phase is SessionPhase.RUNNING:
             session.vacate()
-            self._callbacks.on_vacant(VacantSession(self, lambda: _is_vacant(session), self._take_over))
+            self._callbacks.on_vacant(VacantSession(self, lambda: self._is_vacant(session), self._take_over))
             return
         if session.has_clients:
             self.subscribers.leave(session.controller)
         if not (lost and session.hold()):
             session.stop()
+
+    def _is_vacant(self, session: ServedSession) -> bool:
+        return self.session is session and session.is_vacant and session.phase is SessionPhase.RUNNING
 
     def _take_over(self, client: Client) -> None:
         """Continue the session, whose controller has left, with another one."""
@@ -339,7 +342,7 @@ class EngineSlot:
         self._settings.metrics.forget(session.id)
         self._settings.metrics.sessions.add(reason)
         self.last_end = SessionEnd(session.id, reason, is_broken=session.is_broken and reason == TurnEnd.LEFT)
-        session.turn.stop()
+        session.stop_timers()
         session.over.set()
         failed = reason not in ("finished", RESTARTING, *TurnEnd)
         if failed:
@@ -353,10 +356,6 @@ class EngineSlot:
         code = CloseCode.SERVER_STOPPING if reason == RESTARTING else CloseCode.SESSION_OVER
         session.controller.close(CloseCode.MODEL_FAILED if failed else code, message)
         self._callbacks.on_session_ended(self)
-
-
-def _is_vacant(session: ServedSession) -> bool:
-    return session.is_vacant and session.phase is SessionPhase.RUNNING
 
 
 def _with_line(error: errors.ReactorError) -> str:

@@ -61,11 +61,12 @@ class Inbound:
             client.send_error(error.code, f"{error.message}: the binary message was dropped")
             return
         if session.has_clients and not session.claims_track(track, client):
-            client.send_error(
-                ErrorCode.NOT_CONTROLLER,
-                f"another client of the session sends {track}: the binary message was dropped; it is taken when that "
-                f"client has left, or has sent nothing for {SOURCE_S:g} s",
-            )
+            if session.may_refuse(track, client):
+                client.send_error(
+                    ErrorCode.NOT_CONTROLLER,
+                    f"another client of the session sends {track}: binary messages are dropped until that client has "
+                    f"left, or has sent nothing for {SOURCE_S:g} s",
+                )
             return
         # An engine with a backlog would read it too late: media is dropped without an answer.
         if not engine.busy:

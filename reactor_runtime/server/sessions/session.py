@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import functools
 import logging
+import math
 import secrets
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
@@ -87,6 +88,8 @@ class ServedSession:
         self._grace: Timer | None = None
         # Who sends each input track, and since when it is silent.
         self._sources: dict[str, tuple[Client, float]] = {}
+        # When a client last got the answer that another one sends a track.
+        self._refused: dict[tuple[str, str], float] = {}
         self.turn = self._new_turn()
         self.end = TurnEnd.LEFT
         # Whether the connection of the controller broke.
@@ -120,9 +123,13 @@ class ServedSession:
         if self.phase is not SessionPhase.STOPPING:
             self.phase = SessionPhase.STOPPING
             self.end = end
-            self.turn.stop()
-            self._cancel_grace()
+            self.stop_timers()
             self._send(ipc.StopSession(self.id))
+
+    def stop_timers(self) -> None:
+        """End the turn and the grace period; may be called in any state."""
+        self.turn.stop()
+        self._cancel_grace()
 
     def add_client(self, client: Client) -> None:
         """Report a client of the running session to the model."""
@@ -136,6 +143,8 @@ class ServedSession:
         """Report that a client has gone; a session that outlives its clients ends some time after the last one."""
         for track in [track for track, (source, _) in self._sources.items() if source is client]:
             del self._sources[track]
+        for key in [key for key in self._refused if key[0] == client.id]:
+            del self._refused[key]
         if self.clients.pop(client.id, None) is None or self.phase is not SessionPhase.RUNNING:
             return
         self._send(ipc.ClientLeft(self.id, client.id))
@@ -183,6 +192,14 @@ class ServedSession:
         if source is not client and now < at + SOURCE_S:
             return False
         self._sources[track] = client, now
+        return True
+
+    def may_refuse(self, track: str, client: Client) -> bool:
+        """Return whether to answer a frame that another client's track drops: once for many, as they come."""
+        now, key = self._clock.now(), (client.id, track)
+        if now < self._refused.get(key, -math.inf) + SOURCE_S:
+            return False
+        self._refused[key] = now
         return True
 
     def hold(self) -> bool:

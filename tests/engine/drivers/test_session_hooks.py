@@ -118,7 +118,9 @@ class Room:
         return ipc.ClientLeft(self.studio._session, client)
 
     def stop(self) -> None:
-        self.studio.disconnect()
+        """End the session as the server does, with the clients that are there."""
+        self.host.receive_message(ipc.StopSession(self.studio._session))
+        self.studio._wait.until(lambda: self.studio._recorder.ended, "the session to end")
 
     @property
     def notes(self) -> list[str]:
@@ -196,8 +198,7 @@ def test_a_client_that_leaves_at_the_end_is_disconnected_before_the_session_ends
     room = Room(Pipeline)
     with room.studio:
         room.studio.connect()
-        room.host.receive_message(room.leave(CLIENT))
-        room.stop()
+        room.studio.disconnect()
         assert room.notes[-2:] == [f"-{CLIENT} off 7", "ended off 7"]
 
 
