@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -283,6 +284,8 @@ def test_the_commands_run_the_program(program: str, tmp_path: Path) -> None:
     assert (checked.code, checked.out.splitlines()[0]) == (0, "stub  model:Stub"), checked.err
     rendered = reactor("render", "--seconds", "0.5", "--out", "frames/", cwd=tmp_path)
     assert rendered.code == 0, rendered.err
+    measured = reactor("bench", "--seconds", "0.5", "--json", cwd=tmp_path)
+    assert (measured.code, json.loads(measured.out)["name"]) == (0, tmp_path.name), measured.err
 
 
 async def test_a_recorded_session_with_viewers_is_replayed(tmp_path: Path) -> None:

@@ -193,7 +193,7 @@ def _mark_hook(function: F, hook: Hook, options: Mapping[str, object]) -> F:
         raise TypeError(f"@{hook} takes nothing; write it above the method without parentheses")
     plain = _plain_function(function, f"@{hook}")
     with declared_at(plain):
-        _check_parameters(plain, f"@{hook}")
+        _check_parameters(plain, hook)
     _attach(function, HookMark(hook))
     return function
 
@@ -290,8 +290,14 @@ def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> 
             if _takes_client(parameter, scope, where):
                 client = _only_client(client, parameter.name, plain)
             elif parameter.default is Parameter.empty:
-                raise TypeError(f"{where}: @{hook} passes only a `client: ClientInfo`")
+                raise TypeError(f"{where}: {_passed_by(hook)}")
     return HookSpec(hook, method, runs_async(function), client)
+
+
+def _passed_by(hook: str) -> str:
+    if hook in SESSION_HOOKS:
+        return f"@{hook} passes nothing, because no client is connected; write `client=None`, or leave it out"
+    return f"@{hook} passes only a `client: ClientInfo`"
 
 
 def innermost(function: FunctionType) -> FunctionType:
@@ -338,7 +344,7 @@ def _check_parameters(function: FunctionType, hook: str) -> None:
 def _check_parameter(handler: str, parameter: Parameter, hook: str) -> None:
     name = parameter.name
     if hook and parameter.annotation is Parameter.empty and name != CLIENT:
-        raise TypeError(f"{handler}: {name}: {hook} passes only a `client: ClientInfo`")
+        raise TypeError(f"{handler}: {name}: {_passed_by(hook)}")
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"
         raise TypeError(f"{handler}: {stars}{name} can't be sent by a client; name each parameter")

@@ -17,8 +17,12 @@ from reactor_runtime import (
     connected,
     disconnected,
     event,
+    session_ended,
+    session_started,
 )
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.events.events import HookSpec
+from reactor_runtime.authoring.events.handlers import handlers_of
 from reactor_runtime.errors import InvalidEvent
 
 
@@ -204,6 +208,43 @@ def test_mutable_default_of_a_parameter_is_refused() -> None:
 
             @event(name="go")
             def go(self, points: list[float] = []) -> None: ...  # noqa: B006
+
+
+def test_a_session_hook_has_no_client() -> None:
+    with pytest.raises(TypeError, match=r"Bad\.start: x: @session_started passes nothing.*; write `client=None`"):
+
+        class Bad(ReactorPipeline):
+            state: NoState
+
+            @session_started
+            def start(self, x: int) -> None: ...
+
+    class Good(ReactorPipeline):
+        state: NoState
+
+        @session_started
+        def start(self, client=None): ...  # type: ignore[no-untyped-def]  # as authors write it
+
+        @session_ended
+        async def end(self) -> None: ...
+
+    assert {spec.hook for spec in handlers_of(Good).values() if isinstance(spec, HookSpec)} == {
+        "session_started",
+        "session_ended",
+    }
+
+
+def test_two_session_hooks_of_a_kind_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"Bad: @session_ended is handled by both a and b; keep one of them"):
+
+        class Bad(ReactorPipeline):
+            state: NoState
+
+            @session_ended
+            def a(self) -> None: ...
+
+            @session_ended
+            def b(self) -> None: ...
 
 
 def test_hook_with_an_argument_is_refused() -> None:
