@@ -226,7 +226,7 @@ def test_a_session_hook_has_no_client() -> None:
         def start(self, client=None): ...  # type: ignore[no-untyped-def]  # as authors write it
 
         @session_ended
-        async def end(self) -> None: ...
+        async def finish(self) -> None: ...
 
     assert {spec.hook for spec in handlers_of(Good).values() if isinstance(spec, HookSpec)} == {
         "session_started",
