@@ -66,7 +66,10 @@ class AdmissionFixture:
         self.inbound = Inbound(self.admission)
 
     def _open(self, engine: FakeEngine) -> EngineSlot:
-        subscribers = Subscribers()
+        subscribers = Subscribers(
+            on_join=lambda client: slot.on_subscriber_joined(client),
+            on_leave=lambda client: slot.on_subscriber_left(client),
+        )
         playout = Playout(self.clock, HandEncoder(), subscribers, engine.send)
         self.playouts.append(playout)
         slot = EngineSlot(
