@@ -107,11 +107,17 @@ def write(path: Path, values: Mapping[str, Any]) -> None:
 
 def values_of_file(path: Path) -> dict[str, Any]:
     """Return what recordings and reloads know of a file that only the model reads: its name and a hash."""
+    return {_FILE: path.name, _HASH: hash_of_file(path)}
+
+
+def hash_of_file(path: Path | None) -> str:
+    """Return a hash of a config file's content, "" without a file. Raises ConfigError if it can't be read."""
+    if path is None:
+        return ""
     try:
-        content = path.read_bytes()
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise ConfigError(f"the config file {path} can't be read: {error.strerror}") from None
-    return {_FILE: path.name, _HASH: hashlib.sha256(content).hexdigest()}
 
 
 def is_of_file(values: Mapping[str, Any]) -> bool:

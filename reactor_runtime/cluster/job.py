@@ -16,7 +16,7 @@ from typing import Any, Self
 from pydantic import TypeAdapter
 
 from reactor_runtime import manifest
-from reactor_runtime.config import merged_path
+from reactor_runtime.config import hash_of_file, merged_path
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.version import version
 
@@ -59,6 +59,8 @@ class WorkerJob:
     project: str
     options: dict[str, Any]
     is_merged: bool = False
+    # Of a config file that only the model reads, which is a part of the build.
+    config_hash: str = ""
     version: str = ""
     build: str = ""
     host: str = "127.0.0.1"
@@ -76,6 +78,7 @@ class WorkerJob:
             version=version(),
             options={**values, "config": options.config},
             is_merged=options.merged_config is not None,
+            config_hash="" if options.config is not None else hash_of_file(options.manifest.config_path),
             **others,
         )
 

@@ -108,3 +108,14 @@ def test_a_job_of_another_version_names_both(job: WorkerJob, at_front: dict[str,
         match=f"the node {socket.gethostname()} has Reactor {version()}, and the front {named}: install the same",
     ):
         WorkerJob.from_json(json.dumps({**fields, **at_front}))
+
+
+def test_a_config_that_only_the_model_reads_is_a_part_of_the_job(tmp_path: Path) -> None:
+    config = tmp_path / "conf.json5"
+    options = ServeOptions(manifest=replace(MANIFEST, config_path=config), config=None)
+    jobs = []
+    for text in ("// a", "// b"):
+        config.write_text(text)
+        jobs.append(WorkerJob.of(options, cluster="test", worker="w-1", secret="5", project=str(tmp_path)))
+    assert jobs[0].config_hash != jobs[1].config_hash
+    assert WorkerJob.from_json(jobs[0].to_json()) == jobs[0]
