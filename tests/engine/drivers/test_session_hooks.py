@@ -176,6 +176,33 @@ def test_the_last_client_clears_connected_and_the_next_sets_it(model: type[Any])
         ]
 
 
+class Chunks(Hooks, ReactorPipeline):
+    state: Level
+    output: Picture
+    fps = 10
+    buffer_size = 1
+
+    def inference(self) -> Iterator[Picture]:
+        while True:
+            yield Picture(video=np.zeros((12, 4, 4, 3), np.uint8))
+
+
+def test_clients_change_while_a_chunk_waits_for_room() -> None:
+    room = Room(Chunks)
+    with room.studio:
+        room.studio.connect()
+        room.send(room.leave(CLIENT))
+        # In the middle of the first chunk.
+        assert room.notes[-1] == f"-{CLIENT} off 7"
+        room.studio.clear()
+        room.studio.run(3.0)
+        assert len(room.studio.frames) <= 1
+        room.send(room.join("c-2", "controller"))
+        room.studio.run(3.0)
+        assert room.notes[-1] == "+c-2:controller on 7"
+        assert len(room.studio.frames) > 20
+
+
 def test_clients_and_events_are_handled_in_their_order() -> None:
     room = Room(Pipeline)
     with room.studio:
