@@ -70,7 +70,7 @@ def replay(
         )
     if not over:
         return replay_recording(recording, model, ReplayConfig(own.values, file=own.file))
-    values = current if own.values is None else own.values
+    values = config_file.load(own.file) if own.values is None else own.values
     return replay_recording(recording, model, ReplayConfig(config_file.laid_over(values, over)))
 
 

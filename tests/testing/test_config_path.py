@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import yaml
 
 from reactor_runtime import InputState, Output, PipelineExecutor, ReactorPipeline, Video
 from reactor_runtime.config import GivenConfig
-from reactor_runtime.errors import ConfigError
-from reactor_runtime.testing import Studio
+from reactor_runtime.engine.recorder import Recorder, RecordOptions
+from reactor_runtime.errors import ConfigError, UsageError
+from reactor_runtime.testing import Studio, replay
 
 
 class Picture(Output):
@@ -106,3 +108,30 @@ def test_an_async_load_that_fails_raises_its_exception() -> None:
 def test_a_file_that_is_gone_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read"):
         Studio(OfPath, config=tmp_path / "gone.yml")
+
+
+class Strict(OfPath):
+    def load(self, config_path: Path | None) -> None:
+        super().load(config_path)
+        assert self.values is not None
+        assert self.values.keys() == {"steps"}
+
+
+def test_a_replay_uses_the_file_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "config.yml"
+    file.write_text("steps: 5\n")
+    (tmp_path / "reactor.yaml").write_text("runtime: {import: pipeline:Strict, config: config.yml}\n")
+    recorder = Recorder(RecordOptions(tmp_path), {}, tmp_path)
+    with contextlib.closing(recorder), Studio(Strict, file, logs=recorder) as studio:
+        studio.connect()
+        studio.run(0.5)
+    [recording] = tmp_path.glob("*.mcap")
+    monkeypatch.chdir(tmp_path)
+    assert replay(recording, Strict).total == 0
+    assert replay(recording, Strict, config={"steps": 7}, config_from="project").total == 0
+    with pytest.raises(UsageError, match="has a hash of its config file, not the content"):
+        replay(recording, Strict, config_from="recording")
+    file.write_text("steps: 6\n")
+    with pytest.raises(UsageError, match="was recorded with another config: sha256 was "):
+        replay(recording, Strict)
+    assert replay(recording, Strict, config_from="project").total == 0
