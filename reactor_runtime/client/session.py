@@ -324,7 +324,7 @@ class Session(SessionInfo):
         self._streams.protocol.scope.check()
         key = self._streams.protocol.welcome.upload_key
         if key is None:
-            raise ValueError("only a client that may send events to a running session can upload files")
+            raise ValueError("only the controller of a session, or any client of a shared one, can upload files")
         file = File.from_content(content, name, content_type)
         upload = Upload(self.connection.route.address, key, file, tls=self.connection.tls)
         try:
