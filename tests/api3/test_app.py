@@ -205,6 +205,37 @@ async def test_all_frames_of_a_chunk_come_at_the_rate_that_load_has_set(tmp_path
     assert min(gaps) == pytest.approx(1e6 / 120, abs=2)
 
 
+# Hot reload
+
+
+async def test_a_session_outlives_a_failed_step_and_continues_with_new_code(tmp_path: Path) -> None:
+    project = copied("chunk_app", tmp_path)
+    file = project / "chunk_app.py"
+    good = file.read_text()
+    with serving(project, "--reload") as server:
+        engine = server.engine
+        async with controlling(server.url) as controller:
+            await controller.ask("set_level", {"level": 90})
+            await shown(controller, 90, applied=1)
+            replace(file, good.replace("chunk, level = input", "chunk, level = 1 / 0, 0"))
+            failed = await controller.data("reactor.reload", status="failed")
+            assert "ZeroDivisionError" in failed["error"]["message"]
+            line = 1 + good[: good.index("chunk, level = input")].count("\n")
+            assert failed["error"]["line"] == line
+            await shown(controller, 90)
+            replace(file, good.replace("[level, chunk", "[level + 100, chunk"))
+            await controller.data("reactor.reload", status="applied")
+            await shown(controller, 190)
+        assert server.engine == engine
+
+
+def replace(file: Path, text: str) -> None:
+    """Replace a file as editors do: its name never has half a file."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
 # Without a client
 
 

@@ -25,7 +25,7 @@ _ARRAYS = ("numpy", "torch")
 
 def defines(model: type, method: str) -> bool:
     """Return whether an author's class has `method`, or code that names it and may assign it."""
-    return any(method in vars(owner) or _names(owner, method) for owner in _authors(model))
+    return any(method in vars(owner) or _names(owner, method, (ast.Store,)) for owner in _authors(model))
 
 
 def raise_missing(model: type, method: str, hint: str) -> NoReturn:
@@ -81,11 +81,11 @@ def _authors(model: type) -> list[type]:
     return [owner for owner in model.__mro__ if owner is not object and not is_ours(owner)]
 
 
-def _names(owner: type, name: str) -> bool:
+def _names(owner: type, name: str, contexts: tuple[type[ast.expr_context], ...] = (ast.expr_context,)) -> bool:
     """Return whether the code of a class contains `name` as an attribute or as a string; True without source."""
     definition = definition_of(owner)
     return definition is None or any(
-        (isinstance(node, ast.Attribute) and node.attr == name)
+        (isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, contexts))
         or (isinstance(node, ast.Constant) and node.value == name)
         for node in ast.walk(definition)
     )

@@ -107,15 +107,19 @@ def _is_loop(model: type) -> bool:
     """Return whether a class is a loop: it has `run`, or it is a ReactorModel that has no `generate` for steps."""
     if not issubclass(model, ReactorApp):
         return False
-    return is_assigned_by_author(model, "run") or (issubclass(model, ReactorModel) and not _has_generate(model))
+    return _defines(model, "run") or (issubclass(model, ReactorModel) and not _has_generate(model))
 
 
-def _has_generate(model: type[ReactorApp]) -> bool:
-    """Return whether a class defines a `generate` for steps; handlers, and what they call, may have that name too."""
+def _has_generate(model: type[ReactorModel]) -> bool:
+    """Return whether a class defines a `generate` for steps, not one that handlers call."""
     method = inspect.getattr_static(model, "generate")
-    if not is_assigned_by_author(model, "generate") or "generate" in handlers_of(model):
-        return False
-    return isinstance(method, FunctionType) and not runs_async(method) and not _is_generator(method)
+    is_plain = isinstance(method, FunctionType) and not runs_async(method) and not _is_generator(method)
+    return is_plain and _defines(model, "generate")
+
+
+def _defines(model: type, method: str) -> bool:
+    """Return whether an author's class has a method; the handler of an event may have its name too."""
+    return is_assigned_by_author(model, method) and method not in handlers_of(model)
 
 
 def _is_generator(method: FunctionType) -> bool:
@@ -165,10 +169,18 @@ def _check_part_of_step(method: FunctionType, name: str, argument: str, *, is_as
         raise ClassError(message, hint=f"write `{written}`", where=location_of(method)) from error
 
 
+NO_GENERATE_HINT = "define `def generate(self, input)` that computes a step, or assign self.generate in load()"
+
+
 def _check_generate(model: type[Model]) -> None:
     if not frames_method.defines(model, "generate"):
-        hint = "define `def generate(self, input)` that computes a step, or assign self.generate in load()"
-        frames_method.raise_missing(model, "generate", hint)
+        frames_method.raise_missing(model, "generate", NO_GENERATE_HINT)
+
+
+def _check_generate_after_load(model: Model) -> None:
+    if "generate" not in vars(model) and getattr(type(model), "generate", None) is ReactorApp.generate:
+        message = f"{type(model).__name__} has no generate() after load()"
+        raise LoadError(message, hint=NO_GENERATE_HINT, where=location_of(type(model)))
 
 
 def _check_blocks(model: type[VideoModel]) -> None:
@@ -246,6 +258,7 @@ STYLES = (
         frames_method="generate",
         check_class=_check_app,
         check_finished=_check_generate,
+        check_loaded=_check_generate_after_load,
         buffer_size=10,
         fits_a_batch=True,
         has_steps=True,

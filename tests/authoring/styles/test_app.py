@@ -22,7 +22,7 @@ from reactor_runtime import (
 )
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.errors import ClassError, Location
+from reactor_runtime.errors import ClassError, LoadError, Location
 from reactor_runtime.interface import ReactorPipeline
 
 
@@ -135,6 +135,14 @@ class HandlersWithHelper(ReactorModel):
         yield FRAME
 
 
+class EventRun(ReactorApp):
+    @event(name="run")
+    def run(self) -> None: ...
+
+    def generate(self, input: Any) -> Picture:  # noqa: ARG002
+        return Picture(main_video=FRAME)
+
+
 class EventGenerate(ReactorModel):
     @event(name="generate")
     def generate(self, input: str) -> None: ...
@@ -148,6 +156,7 @@ class EventGenerate(ReactorModel):
         (StepModel, "generate"),
         (HandlersWithHelper, "run"),
         (EventGenerate, "run"),
+        (EventRun, "generate"),
     ],
 )
 def test_the_methods_decide_the_style(model: type[Model], method: str) -> None:
@@ -199,6 +208,14 @@ class Misspelt(ReactorApp):
     def genrate(self, input: Any) -> Any: ...
 
 
+class Calling(ReactorApp):
+    output: Picture
+    pipe: Any
+
+    def gen(self, input: Any) -> Any:
+        return self.pipe.generate(input)
+
+
 class Async(ReactorApp):
     async def generate(self, input: Any) -> Any: ...
 
@@ -229,6 +246,7 @@ class NoOutcome(App):
     [
         (Empty, "Empty has no generate()", "define `def generate(self, input)`", "class Empty(ReactorApp):"),
         (Misspelt, "Misspelt has no generate()", "did you mean generate() by genrate()?", "def genrate("),
+        (Calling, "Calling has no generate()", "define `def generate(self, input)`", "class Calling(ReactorApp):"),
         (Async, "Async.generate is async", "write `def generate(self, input)`", "async def generate("),
         (Yields, "Yields.generate yields", "write `def generate(self, input)`", "def generate("),
         (NoInput, "NoInput.generate is called with one argument: too many", "(self, input)`", "def generate(self)"),
@@ -254,6 +272,15 @@ class Assigning(ReactorApp):
 
 class Derived(App):
     pass
+
+
+def test_load_has_to_assign_what_it_names() -> None:
+    class Forgets(Assigning):
+        def load(self, config: dict[str, Any]) -> None: ...
+
+    model = Forgets()
+    with pytest.raises(LoadError, match=r"Forgets has no generate\(\) after load\(\)"):
+        check(Forgets).style.check_loaded(model)
 
 
 @pytest.mark.parametrize("model", [App, StepModel, Assigning, Derived])

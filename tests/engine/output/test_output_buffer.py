@@ -88,6 +88,25 @@ def test_a_handler_of_a_pipeline_emits_a_frame() -> None:
         assert [frame.array[0, 0, 0] for frame in studio.frames] == [80, 255]
 
 
+class Pinned(Pipeline):
+    def load(self, _: dict[str, Any]) -> None:
+        type(self).fps = 24
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            yield gray(80)
+
+
+def test_load_can_assign_the_rate_to_the_class() -> None:
+    with Studio(Pinned) as studio:
+        for _ in range(2):
+            studio.clear()
+            studio.connect()
+            studio.run(1.0)
+            assert [frame.due_s for frame in studio.frames[:4]] == pytest.approx([0, 1 / 24, 2 / 24, 3 / 24])
+            studio.disconnect()
+
+
 class Loop(ReactorModel):
     fps = 10
 
