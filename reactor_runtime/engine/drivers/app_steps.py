@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from typing import cast
 
 from reactor_runtime.authoring.code.source import declared_at
@@ -59,7 +59,7 @@ class _Steps:
         return returned.output
 
     def _generate(self, given: object) -> StepOutcome:
-        seconds: Callable[[], float] = self._timer.seconds
+        seconds = self._timer.seconds
         began = seconds()
         try:
             return StepOutcome(result=self._app.generate(given), elapsed=seconds() - began)
