@@ -103,11 +103,14 @@ def _has_inference(model: type[Model]) -> bool:
     return issubclass(model, ReactorPipeline) and model.inference is not ReactorPipeline.inference
 
 
+def _is_app_loop(model: type) -> bool:
+    """Return whether a class is a loop by its `run` alone, not by ReactorModel, its base class."""
+    return issubclass(model, ReactorApp) and not issubclass(model, ReactorModel) and _defines(model, "run")
+
+
 def _is_loop(model: type) -> bool:
-    """Return whether a class is a loop: it has `run`, or it is a ReactorModel that has no `generate` for steps."""
-    if not issubclass(model, ReactorApp):
-        return False
-    return _defines(model, "run") or (issubclass(model, ReactorModel) and not _has_generate(model))
+    """Return whether a ReactorModel is a loop: it has `run`, or no `generate` for steps."""
+    return issubclass(model, ReactorModel) and (_defines(model, "run") or not _has_generate(model))
 
 
 def _has_generate(model: type[ReactorModel]) -> bool:
@@ -235,6 +238,9 @@ def _check_frames_method(model: type[Model], name: str) -> None:
         raise ClassError(f"{model.__name__}.{name}: {error}", hint=hint, where=location_of(method)) from error
 
 
+# The queue of a chunk that comes as a whole, and of some frames more, where chunks are small.
+APP_BUFFER = 10
+
 STYLES = (
     Style(
         base=ReactorPipeline,
@@ -244,6 +250,16 @@ STYLES = (
         check_loaded=_check_inference_after_load,
         fits_two_batches=True,
         has_steps=True,
+    ),
+    Style(
+        base=ReactorModel,
+        fits=_is_app_loop,
+        frames_method="run",
+        check_class=_check_loop,
+        check_finished=_check_run,
+        fps=30,
+        buffer_size=APP_BUFFER,
+        fits_a_batch=True,
     ),
     Style(
         base=ReactorModel,
@@ -259,7 +275,7 @@ STYLES = (
         check_class=_check_app,
         check_finished=_check_generate,
         check_loaded=_check_generate_after_load,
-        buffer_size=10,
+        buffer_size=APP_BUFFER,
         fits_a_batch=True,
         has_steps=True,
         may_skip_steps=True,
@@ -275,4 +291,4 @@ STYLES = (
     ),
 )
 
-NO_MODEL_HINT = f"derive it from one of {', '.join(style.base.__name__ for style in STYLES)}"
+NO_MODEL_HINT = f"derive it from one of {', '.join(dict.fromkeys(style.base.__name__ for style in STYLES))}"

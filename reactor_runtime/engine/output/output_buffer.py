@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from reactor_runtime.engine.output.emitter import Emitter
 
@@ -16,9 +16,16 @@ class Emit(Protocol):
 class OutputBuffer:
     """Emit frames, change the rate and empty the queue for the author; belongs to the model's thread."""
 
+    # Assigning to a track is an error.
+    __slots__ = ("_emit", "_emitter")
+
     def __init__(self, emitter: Emitter, emit: Emit | None = None) -> None:
         self._emitter = emitter
         self._emit = emit or emitter.emit
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Raise TypeError: `output: MyOutput` in a class declares the tracks, and is no attribute."""
+        raise TypeError("self.output is the queue of frames: make an output with its class, as in MyOutput(…)")
 
     @property
     def fps(self) -> float:

@@ -186,7 +186,14 @@ class NoSize(ReactorPipeline):
 
 @pytest.mark.parametrize(
     ("model", "fps", "buffer_size", "batches"),
-    [(App, None, 10, 1), (StepModel, None, 10, 1), (Fixed, 12.5, 1, 1), (RunningApp, 30, 4, 0), (NoSize, None, 4, 2)],
+    [
+        (App, None, 10, 1),
+        (StepModel, None, 10, 1),
+        (Fixed, 12.5, 1, 1),
+        (RunningApp, 30, 10, 1),
+        (EventGenerate, 30, 4, 0),
+        (NoSize, None, 4, 2),
+    ],
 )
 def test_the_base_class_fixes_no_rate_and_has_room_for_a_batch(
     model: type[Model], fps: float | None, buffer_size: int, batches: int

@@ -88,6 +88,15 @@ def test_a_handler_of_a_pipeline_emits_a_frame() -> None:
         assert [frame.array[0, 0, 0] for frame in studio.frames] == [80, 255]
 
 
+def test_an_output_that_is_made_or_set_there_is_an_error() -> None:
+    with Studio(Pipeline) as studio:
+        output: Any = studio.model.output
+        with pytest.raises(TypeError, match="make an output with its class, as in MyOutput"):
+            output(video=gray(1))
+        with pytest.raises(AttributeError, match="video"):
+            output.video = gray(1)
+
+
 class Pinned(Pipeline):
     def load(self, _: dict[str, Any]) -> None:
         type(self).fps = 24
