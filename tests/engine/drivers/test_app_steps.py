@@ -407,3 +407,25 @@ async def test_the_bound_of_the_rate_is_logged_once(caplog: pytest.LogCaptureFix
         assert rig.runtime.output_buffer.fps == 60
     (line,) = [record.getMessage() for record in caplog.records if "max_fps" in record.getMessage()]
     assert line.startswith("the model makes more than max_fps=60 frames a second, and is shown at that rate")
+
+
+async def test_chunks_of_a_loop_leave_no_gap() -> None:
+    class Chunked(ReactorApp):
+        buffer_size = 4
+        output: Picture
+        rig: Rig
+
+        async def run(self) -> None:
+            while True:
+                await self.connected.wait()
+                self.rig.clock.spend(0.5)
+                await self.emit(Picture(video=np.repeat(batch(1), 12, axis=0)), compute_time=0.5)
+
+    rig = rig_of(Chunked)
+    rig.driver.start()
+    async with rig.running():
+        await rig.play(8.0)
+        dues = [shown.bundle.due for shown in rig.sink.shown[60:]]
+    await rig.driver.aclose()
+    gaps = [second - first for first, second in itertools.pairwise(dues[:-1])]
+    assert max(gaps) < 1.1 * min(gaps)
