@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 def start_app(version: Version, session: ModelSession, timer: StepTimer) -> Steps:
-    """Return the steps of an app; the time before `generate()`, in which it may wait for an input, does not count."""
+    """Return the steps of an app."""
     app = cast("ReactorApp", version.model)
     steps = _Steps(app, session, timer)
     return AsyncSteps(steps.run(), session)
@@ -49,7 +49,6 @@ class _Steps:
             self._session.refuse_step(error.reason or str(error) or type(error).__name__)
             return Idle
         self._session.refuse_step("")
-        self._timer.begin()
         returned = await self._process(self._generate(given))
         if not isinstance(returned, StepCompleted):
             return returned

@@ -46,7 +46,7 @@ class StepTimer:
         self.begin()
 
     def begin(self) -> None:
-        """Begin to measure a step, again if it has only waited so far."""
+        """Begin to measure a step."""
         # Seconds that the author gives in place of the measured ones.
         self.given_s: float | None = None
         self.began = self._now()

@@ -291,7 +291,7 @@ async def test_no_handler_runs_within_a_step() -> None:
 
 
 class Chunks(App):
-    """Chunks of 12 frames at 24 fps, with an input that is awaited for as long again."""
+    """Chunks of 12 frames, which take 0.5 s, and what the input takes."""
 
     buffer_size = 1
 
@@ -304,11 +304,55 @@ class Chunks(App):
         return Picture(video=np.repeat(batch(1), 12, axis=0))
 
 
-async def test_the_rate_follows_the_time_of_generate_without_that_of_process_input() -> None:
+async def test_the_rate_follows_the_time_of_a_step() -> None:
     rig = rig_of(Chunks)
     async with rig.running():
+        rig.event("set_brightness", brightness=0.1)
         await rig.play(12.0)
-        assert rig.runtime.output_buffer.fps == pytest.approx(24, rel=0.02)
+        assert rig.runtime.output_buffer.fps == pytest.approx(20, rel=0.02)
+
+
+async def test_waiting_for_an_input_does_not_lower_the_rate() -> None:
+    class Camera(Input):
+        camera: Video
+
+    class Reading(App):
+        input: Camera
+
+        async def process_input(self) -> Any:
+            [frame] = await self.input.camera.read()
+            return frame
+
+        def generate(self, input: Any) -> Any:
+            self.rig.clock.spend(0.05)
+            return Picture(video=input)
+
+    rig = rig_of(Reading)
+    async with rig.running():
+        for _ in range(12):
+            rig.inputs.push_array("camera", frame(1))
+            await rig.play(0.5)
+        assert rig.runtime.output_buffer.fps == pytest.approx(20, rel=0.02)
+
+
+async def test_a_declared_rate_holds_however_long_the_input_takes() -> None:
+    class Preparing(App):
+        fps = 10
+
+        async def process_input(self) -> Any:
+            self.rig.clock.spend(0.03)
+
+        def generate(self, input: Any) -> Any:  # noqa: ARG002
+            self.rig.clock.spend(0.05)
+            return Picture(video=frame(1))
+
+    rig = rig_of(Preparing)
+    async with rig.running():
+        await rig.play(6.0)
+        dues = [shown.bundle.due for shown in rig.sink.shown[20:]]
+    gaps = [second - first for first, second in itertools.pairwise(dues[:-1])]
+    assert gaps == pytest.approx([0.1] * len(gaps))
+    assert gaps
 
 
 async def test_chunks_larger_than_the_buffer_leave_no_gap() -> None:
