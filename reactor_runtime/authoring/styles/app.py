@@ -79,6 +79,7 @@ class ReactorApp(AsyncModel):
     """
 
     fps: float = 30.0
+    buffer_size: int | None = None
     state: Any = None
 
     async def process_input(self) -> Any:

@@ -35,8 +35,10 @@ class VideoModel(Model):
     than `start_session()`: protect values that both use. An annotated `state` is made anew for each session, is None
     outside of sessions, and is set by events in the thread of commands. Declare `fps` for a fixed rate; without it,
     blocks play as fast as they come, up to `max_fps`. `buffer_size` is the maximum number of frames in two queued
-    blocks, 50 by default.
+    blocks.
     """
+
+    buffer_size = 50
 
     def __init__(self, config: dict[str, Any] | None = None) -> None:
         """Prepare the model: read weights, allocate memory; override it."""

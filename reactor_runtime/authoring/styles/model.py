@@ -27,8 +27,8 @@ class Model:
     fps: float
     # The annotated state class in a model that has a state, else what the author makes of it.
     state: Any
-    # None, as for `fps`, is the default of the style.
-    buffer_size: int | None = None
+    # None is the default of the style.
+    buffer_size: int | None = 4
     max_fps: float = 60
     warmup: int = 0
     # Attributes of the runtime have this prefix, because authors keep anything else on `self`.

@@ -16,6 +16,8 @@ class ReactorModel(ReactorApp):
     defines `generate()` and no `run()` is a step model, as a `ReactorApp` is.
     """
 
+    buffer_size = 4
+
     async def run(self) -> None:
         """Run from `load()` to the end of the process.
 

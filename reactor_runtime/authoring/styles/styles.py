@@ -63,8 +63,8 @@ class Style:
         return issubclass(model, self.base) if self.fits is None else self.fits(model)
 
     def assigned(self, model: type, name: str) -> Any:
-        """Return what a class and its parents up to the base assign to a class attribute; None for nothing."""
-        owners = [owner for owner in model.__mro__ if owner not in self.base.__mro__]
+        """Return what a class and its parents, without base classes, assign to a class attribute; None for nothing."""
+        owners = [owner for owner in model.__mro__ if owner not in (*self.base.__mro__, ReactorModel)]
         return next((vars(owner)[name] for owner in owners if name in vars(owner)), None)
 
     def make(self, model: type[Model], config: dict[str, Any]) -> Model:

@@ -22,6 +22,7 @@ from reactor_runtime import (
 )
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.styles import STYLES
 from reactor_runtime.errors import ClassError, LoadError, Location
 from reactor_runtime.interface import ReactorPipeline
 
@@ -200,6 +201,14 @@ def test_the_base_class_fixes_no_rate_and_has_room_for_a_batch(
 ) -> None:
     contract = Contract.of(model)
     assert (contract.fps, contract.buffer_size, contract.batches) == (fps, buffer_size, batches)
+
+
+def test_a_base_class_shows_the_size_that_its_style_uses() -> None:
+    for style in STYLES:
+        if style.fits is None and style.base is not ReactorApp:
+            assert style.base.buffer_size == style.buffer_size
+    assert ReactorModel.buffer_size == 4
+    assert ReactorApp.buffer_size is None
 
 
 # What `reactor check` refuses
