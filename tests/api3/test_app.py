@@ -142,6 +142,38 @@ async def test_a_wrong_input_ends_the_session_with_the_line_and_the_next_client_
     assert seed.engine == engine
 
 
+async def test_a_crash_of_process_output_starts_the_engine_again(tmp_path: Path) -> None:
+    with serving(copied("seed_app", tmp_path)) as server:
+        engine = server.engine
+        async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:
+            await begin(server, controller)
+            await controller.frame()
+            await controller.send("fail", {"where": "output"})
+            for each in (controller, viewer):
+                error = await each.data("reactor.error", code="model_error")
+                assert "MemoryError: out of memory" in error["message"]
+            code, reason = await controller.closed()
+            assert (code, "MemoryError" in reason) == (1011, True)
+            server.wait_for(r"seed_app\.py:\d+")
+            await viewer.data("reactor.session", phase="loading")
+            async with controlling(server.url) as next_controller:
+                await begin(server, next_controller)
+                await next_controller.frame()
+        assert server.engine != engine
+
+
+async def test_the_next_client_continues_the_session(tmp_path: Path) -> None:
+    with serving(copied("seed_app", tmp_path)) as server:
+        async with controlling(server.url) as controller:
+            await begin(server, controller)
+            await controller.ask("set_level", {"level": 80})
+            await shown(controller, 120)
+        async with controlling(server.url) as controller:
+            await shown(controller, 120)
+            number = (await controller.message("step_done"))["data"]["number"]
+            assert number > 1
+
+
 # Three cameras
 
 

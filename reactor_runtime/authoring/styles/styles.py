@@ -260,6 +260,7 @@ STYLES = (
         fps=30,
         buffer_size=APP_BUFFER,
         fits_a_batch=True,
+        follows_clients=True,
     ),
     Style(
         base=ReactorModel,
