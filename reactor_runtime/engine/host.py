@@ -525,6 +525,7 @@ class Host:
                     left = current[0].clients.pop(message.client, None)
                     if left is not None:
                         current[1].accept_change(ClientChange(left, joined=False))
+                        self._end_waits(current[0])
             case ipc.Hold():
                 if current is not None and current[0].id == message.session:
                     current[0].hold(message.held)
@@ -534,6 +535,13 @@ class Host:
                 self._starts.put_nowait(None)
                 if current is not None:
                     self._driver.stop_session(current[0])
+
+    def _end_waits(self, session: ModelSession) -> None:
+        """End a step that waits for a frame of the clients, who are all gone: their hooks come after it."""
+        contract = self.served.contract
+        if not session.clients and contract.style.has_steps and contract.follows_clients:
+            session.waits_ended = True
+            self.inputs.interrupt()
 
     def _change_clients(self, session: ModelSession, dispatcher: Dispatcher, client: ClientInfo) -> None:
         """Add a client to a session, or replace one that has another role now."""

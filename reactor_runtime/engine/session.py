@@ -55,6 +55,8 @@ class ModelSession:
         self.client = client
         self.clients = {client.id: client}
         self.deserted = False
+        # Whether reads that waited were interrupted, because no client was left.
+        self.waits_ended = False
         self.alarm = Alarm(clock)
         # The first rings when there is room for frames, the second when there is room for sound alone.
         self.room, self.sound_room = Alarm(clock), Alarm(clock)

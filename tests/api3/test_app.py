@@ -174,6 +174,76 @@ async def test_the_next_client_continues_the_session(tmp_path: Path) -> None:
             assert number > 1
 
 
+# Programs whose step waits for a frame.
+READING = """
+from reactor_runtime import *
+
+class Cameras(Input):
+    camera: Video
+
+class Shown(Output):
+    main_video: Video
+
+class Snapshot(ModelMessage):
+    clients: int
+
+class Nothing(InputState):
+    pass
+
+class Hooks:
+    joined = 0
+
+    @connected
+    async def on_connected(self, client):
+        self.joined += 1
+        await client.send(Snapshot(clients=self.joined))
+"""
+READING_APP = (
+    READING
+    + """
+class MyModel(Hooks, ReactorApp):
+    cameras: Cameras
+
+    async def process_input(self):
+        return (await self.cameras.camera.read())[0]
+
+    def generate(self, input):
+        return Shown(main_video=255 - input)
+"""
+)
+READING_PIPELINE = (
+    READING
+    + """
+class MyModel(Hooks, ReactorPipeline):
+    state: Nothing
+    cameras: Cameras
+
+    @session_started
+    def on_start(self):
+        pass
+
+    async def inference(self):
+        while True:
+            [frame] = await self.cameras.camera.read()
+            yield Shown(main_video=255 - frame)
+"""
+)
+
+
+@pytest.mark.parametrize("model", [READING_APP, READING_PIPELINE], ids=["app", "pipeline"])
+async def test_a_client_is_greeted_though_the_step_waited_for_a_frame_of_the_last_one(
+    model: str, tmp_path: Path
+) -> None:
+    (tmp_path / "reactor.yaml").write_text("runtime: {import: 'reading:MyModel'}\n")
+    (tmp_path / "reading.py").write_text(model)
+    with serving(tmp_path) as server:
+        for number in (1, 2, 3):
+            async with controlling(server.url) as controller:
+                assert await controller.data("snapshot") == {"clients": number}
+                await controller.socket.send(picture(100))
+                assert abs((await controller.frame()).level - 155) <= 4
+
+
 # Three cameras
 
 

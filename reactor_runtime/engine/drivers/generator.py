@@ -156,6 +156,13 @@ class GeneratorDriver:
                     await self._step(session, dispatcher, steps, hooks)
                 except StopAsyncIteration:
                     break
+                except BufferClosed:
+                    if not session.waits_ended:
+                        raise
+                    # The author's code starts again for the next client.
+                    return True
+                finally:
+                    session.waits_ended = False
                 yielded = True
         finally:
             self._steps = None

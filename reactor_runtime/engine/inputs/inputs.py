@@ -214,6 +214,12 @@ class Inputs:
             for buffer in self._buffers.values():
                 buffer.clear()
 
+    def interrupt(self) -> None:
+        """Raise BufferClosed in the reads that wait; the buffers stay open."""
+        with self._lock:
+            for buffer in self._buffers.values():
+                buffer.interrupt()
+
     def end_session(self) -> None:
         """Accept nothing, empty the buffers and wake waiting readers; open buffers stay open."""
         with self._lock:
