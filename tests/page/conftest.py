@@ -27,6 +27,9 @@ WHOLE = ("chromium", "chromium-browser", "google-chrome")
 # Chromium without its interface takes 40 % less CPU.
 SHELL = "chromium-headless-shell"
 TIMEOUT_MS = 1000 * TIMEOUT_S
+# Most tests are about the controls: as for a user who has opened the drawer of these models.
+DRAWER = """if (!localStorage.getItem("reactor.drawer"))
+  localStorage.setItem("reactor.drawer", '{"aurora": true, "my-model": true, "demo": true}');"""
 EXPECTED = (
     "ERR_CONNECTION_REFUSED",
     # Chromium's: the last frame of a track that ends, in a MediaStreamTrackProcessor of which each frame was closed.
@@ -106,8 +109,13 @@ def still(browser: Browser) -> Iterator[Page]:
 
 
 @contextlib.contextmanager
-def open_page(browser: Browser, url: str, *, bypass_csp: bool = False, phone: bool = False) -> Iterator[Page]:
-    """Open a page that fails the test if its console or scripts complain of anything that is not expected."""
+def open_page(
+    browser: Browser, url: str, *, bypass_csp: bool = False, phone: bool = False, drawer: bool = True
+) -> Iterator[Page]:
+    """Open a page that fails the test if its console or scripts complain of anything that is not expected.
+
+    Without `drawer` the page decides whether the drawer is open, as for a new user.
+    """
     complaints: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
@@ -117,6 +125,8 @@ def open_page(browser: Browser, url: str, *, bypass_csp: bool = False, phone: bo
     size = ViewportSize(width=390, height=844) if phone else ViewportSize(width=1280, height=800)
     page = browser.new_page(base_url=url, viewport=size, bypass_csp=bypass_csp, has_touch=phone, is_mobile=phone)
     page.set_default_timeout(TIMEOUT_MS)
+    if drawer:
+        page.add_init_script(DRAWER)
     page.on("console", note)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     try:

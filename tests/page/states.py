@@ -37,7 +37,7 @@ def loading(page: Page, server: FakeServer) -> None:
     server.script.progress = 0.5
     page.goto(server.url)
     expect_phase(page, "loading")
-    expect(page.locator("#controls .placeholder")).to_be_visible()
+    expect(page.locator("#controls .placeholder")).to_be_attached()
 
 
 def waiting(page: Page, server: FakeServer) -> None:
@@ -46,7 +46,7 @@ def waiting(page: Page, server: FakeServer) -> None:
     server.wait_for("reactor.ping")
     server.broadcast("reactor.queue", position=3, length=5)
     expect_phase(page, "waiting")
-    expect(page.locator("#controls .placeholder")).to_be_visible()
+    expect(page.locator("#controls .placeholder")).to_be_attached()
 
 
 def watching(page: Page, server: FakeServer) -> None:
@@ -81,6 +81,8 @@ def long_descriptions(page: Page, server: FakeServer) -> None:
 
 
 def walking(page: Page, server: FakeServer) -> None:
+    # The page decides whether the drawer of this model is open, as for a new user.
+    server.script.model = "walker"
     server.script.events = {**WALKER, "set_zoom": PAINTER["set_zoom"], "drop": PAINTER["drop"]}
     connected(page, server)
     expect(page.locator(".legend")).to_be_attached()
@@ -148,6 +150,8 @@ def faults(page: Page, server: FakeServer) -> None:
 
 def sharing(page: Page, server: FakeServer) -> None:
     connected(page, server)
+    if page.locator(".tools-more").is_visible():
+        page.locator(".tools-more").click()
     page.get_by_role("button", name="Share").click()
     expect(page.get_by_role("textbox", name="Link to watch")).to_be_visible()
 

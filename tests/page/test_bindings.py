@@ -246,7 +246,11 @@ def test_a_click_locks_the_mouse_in_and_no_movement_is_lost(walker: Page, server
     assert sum(look["dy"] for look in looks) == pytest.approx(40 * 0.0025, abs=1e-3)
     assert len(looks) < 20
     walker.evaluate("document.exitPointerLock()")
-    expect(walker.locator(".legend")).to_contain_text("Click the video to look around")
+    expect(walker.locator(".legend-hint")).to_be_empty()
+    # Also in the next visit.
+    walker.reload()
+    expect(legend(walker)).to_contain_text("mouse look")
+    expect(walker.locator(".legend-hint")).to_be_empty()
 
 
 def test_where_the_mouse_can_not_be_locked_in_dragging_looks_around(walker: Page, server: FakeServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from itertools import combinations
 
@@ -12,7 +13,8 @@ from .bound import WALKER
 from .conftest import open_page
 from .fake_server import FakeServer
 from .reloads import RELOADS
-from .states import STATES, connected, walking
+from .schemas import SCHEMA
+from .states import LONG, STATES, connected, walking
 from .test_session import expect_phase
 
 PHONES = {
@@ -34,7 +36,7 @@ STATES_THERE = (
     "last_minute",
     "watching",
 )
-OVER_THE_PICTURE = ".tools, .legend-line, .legend-hint, .touch-stick, .touch-stick span, .touch button, figcaption"
+OVER_THE_PICTURE = ".caps > *, .legend-hint, .pill, .touch-stick, .touch-stick span, .touch button, .track figcaption"
 SMALL = """() => [...document.querySelectorAll("button, summary, select, input, textarea")]
   .filter((element) => element.checkVisibility({ visibilityProperty: true }))
   .map((element) => [element.outerHTML, (element.closest("label, .file") ?? element).getBoundingClientRect()])
@@ -58,16 +60,23 @@ def overlap(a: FloatRect, b: FloatRect) -> bool:
 def expect_nothing_overlaps(page: Page) -> None:
     parts = [part for part in page.locator(OVER_THE_PICTURE).all() if part.is_visible()]
     boxes = [(part.evaluate("part => part.className || part.textContent"), part.bounding_box()) for part in parts]
-    stage = page.locator(".stage").bounding_box()
-    assert stage is not None
     for (name, box), (other_name, other) in combinations(boxes, 2):
         assert box is not None
         assert other is not None
         assert not overlap(box, other), f"{name} and {other_name}"
-    for name, box in boxes:
+    stage = page.locator(".stage").bounding_box()
+    assert stage is not None
+    assert page.viewport_size is not None
+    is_upright = page.viewport_size["width"] < page.viewport_size["height"]
+    for part in parts:
+        box = part.bounding_box()
         assert box is not None
-        assert box["y"] >= stage["y"] - 1, name
-        assert box["y"] + box["height"] <= stage["y"] + stage["height"] + 1, name
+        # Upright, sticks and buttons leave the frame free; everything else is within it.
+        is_below = is_upright and part.evaluate("part => part.closest('.touch') !== null")
+        top = stage["y"] + stage["height"] if is_below else stage["y"]
+        end = page.viewport_size["height"] if is_below else stage["y"] + stage["height"]
+        assert box["y"] >= top - 1, box
+        assert box["y"] + box["height"] <= end + 1, box
 
 
 @pytest.mark.parametrize("state", STATES_THERE)
@@ -98,7 +107,7 @@ def test_a_long_name_can_be_read_beside_the_buttons_of_a_reload(
     expect(phone.get_by_role("status").first).to_have_text("Connected")
 
 
-@pytest.mark.parametrize(("size", "height"), [((480, 640), 292), ((540, 640), 329), ((256, 640), 230)])
+@pytest.mark.parametrize(("size", "height"), [((480, 640), 292), ((540, 640), 329), ((256, 640), 156)])
 def test_upright_the_stage_has_the_shape_of_its_frames(
     phone: Page, server: FakeServer, size: tuple[int, int], height: int
 ) -> None:
@@ -109,6 +118,51 @@ def test_upright_the_stage_has_the_shape_of_its_frames(
     assert stage is not None
     assert stage["height"] == pytest.approx(height, abs=1)
     expect_nothing_overlaps(phone)
+
+
+def test_upright_sticks_and_prompt_leave_the_frame_free(phone: Page, server: FakeServer) -> None:
+    server.script.size = (360, 640)
+    walking(phone, server)
+    server.change_contract(events={**WALKER, "set_prompt": SCHEMA["set_prompt"]})
+    expect(phone.locator(".prompt textarea")).to_be_visible()
+    boxes = [phone.locator(part).bounding_box() for part in ("canvas", ".touch", ".prompt", "#drawer")]
+    ends = [(box["y"], box["y"] + box["height"]) for box in boxes if box]
+    assert ends[0] == (44, pytest.approx(44 + 390 * 360 / 640, abs=1))
+    assert all(end <= start + 1 for (_, end), (start, _) in itertools.pairwise(ends))
+    assert ends[-1][1] == 844
+    phone.get_by_role("button", name="Controls").tap()
+    expect(phone.locator(".touch")).to_be_hidden()
+    expect(phone.locator("#controls")).to_be_visible()
+    expect(phone.locator("canvas")).to_be_in_viewport(ratio=1)
+
+
+def test_the_tools_are_a_menu_with_names(phone: Page, server: FakeServer) -> None:
+    connected(phone, server)
+    save, more = phone.get_by_role("button", name="Save the frame"), phone.locator(".tools-more")
+    expect(save).to_be_hidden()
+    more.tap()
+    expect(save).to_contain_text("Save the frame")
+    expect(save).to_be_in_viewport(ratio=1)
+    save.focus()
+    phone.keyboard.press("Escape")
+    expect(save).to_be_hidden()
+    expect(more).to_be_focused()
+    more.tap()
+    phone.locator("canvas").tap()
+    expect(save).to_be_hidden()
+
+
+@pytest.mark.parametrize("size", [(390, 844), (390, 560), (844, 342)])
+def test_nothing_of_a_notice_is_cut_off(phone: Page, server: FakeServer, size: tuple[int, int]) -> None:
+    phone.set_viewport_size({"width": size[0], "height": size[1]})
+    connected(phone, server)
+    server.crash(LONG)
+    server.stop()
+    expect(phone.get_by_role("button", name="Try now")).to_be_visible()
+    expect(phone.locator("#notice-detail")).to_contain_text("Reconnecting")
+    for part in ("#notice-headline", "#notice-detail", "#retry"):
+        expect(phone.locator(part)).to_be_in_viewport(ratio=1)
+    assert phone.locator("#notice").evaluate("notice => notice.scrollHeight <= notice.clientHeight + 1")
 
 
 def test_a_viewer_upright_reads_that_it_only_watches(phone: Page, server: FakeServer) -> None:
@@ -129,6 +183,7 @@ def test_a_question_is_not_hidden_by_sticks(phone: Page, server: FakeServer) -> 
 
 def test_on_its_side_picture_and_controls_are_beside_each_other(phone: Page, server: FakeServer) -> None:
     walking(phone, server)
+    phone.get_by_role("button", name="Controls").tap()
     phone.set_viewport_size({"width": 844, "height": 342})
     stage, side = (phone.locator(part).bounding_box() for part in (".stage", ".side"))
     assert stage is not None

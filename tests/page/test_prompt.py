@@ -96,6 +96,29 @@ def test_a_viewer_reads_the_prompt_of_the_controller(page: Page, server: FakeSer
     expect(page.locator(".prompt textarea")).to_be_disabled()
 
 
+def test_surprise_me_sends_an_example_other_than_the_text(page: Page, server: FakeServer) -> None:
+    server.script.events = SCHEMA | {"set_caption": setter("caption", "", CAPTION | {"default": "a reef"})}
+    connected(page, server)
+    page.get_by_role("button", name="Surprise me").click()
+    assert server.wait_for("set_caption") == {"caption": "a lighthouse"}
+
+
+def test_without_a_choice_of_examples_there_is_no_surprise(page: Page, server: FakeServer) -> None:
+    server.script.events = SCHEMA | {"set_caption": setter("caption", "", CAPTION | {"examples": ["a reef"]})}
+    connected(page, server)
+    expect(page.get_by_role("button", name="a reef")).to_be_visible()
+    expect(page.get_by_role("button", name="Surprise me")).to_have_count(0)
+
+
+def test_with_the_drawer_closed_the_bar_is_in_the_middle_at_the_bottom(page: Page, server: FakeServer) -> None:
+    connected(page, server)
+    page.get_by_role("button", name="Controls", exact=True).click()
+    box = page.locator(".prompt").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] / 2 == 640
+    assert box["y"] + box["height"] == 800
+
+
 def test_on_a_phone_the_bar_is_between_the_stage_and_the_controls(page: Page, server: FakeServer) -> None:
     connected(page, server)
     page.set_viewport_size({"width": 390, "height": 844})

@@ -205,7 +205,8 @@ def test_links_to_watch_and_for_other_pages(page: Page, server: FakeServer) -> N
 
 def test_embedded_there_is_nothing_but_the_picture(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url + "?embed")
-    expect(page.locator(".bar")).to_be_hidden()
+    expect(page.get_by_role("heading")).to_be_hidden()
+    expect(page.get_by_role("link")).to_be_hidden()
     expect(page.locator(".side")).to_be_hidden()
     box = page.locator(".stage").bounding_box()
     assert box is not None
@@ -216,9 +217,11 @@ def test_the_picture_fills_the_screen_and_comes_back(page: Page, server: FakeSer
     open_connected(page, server.url)
     full = page.get_by_role("button", name="Full screen")
     full.click()
-    page.wait_for_function("() => document.fullscreenElement?.className === 'stage'")
+    page.wait_for_function("() => document.fullscreenElement === document.documentElement")
+    expect(page.locator("#side")).to_be_hidden()
     full.click()
     page.wait_for_function("() => !document.fullscreenElement")
+    expect(page.locator("#side")).to_be_visible()
 
 
 def test_the_bar_is_one_stop_for_the_keyboard_and_arrows_move_within_it(page: Page, server: FakeServer) -> None:

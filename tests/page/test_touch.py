@@ -16,7 +16,7 @@ from .schemas import setter
 @pytest.fixture
 def phone(browser: Browser, server: FakeServer) -> Iterator[Page]:
     server.script.events = {**WALKER, "set_zoom": PAINTER["set_zoom"]}
-    with open_page(browser, server.url, phone=True) as page:
+    with open_page(browser, server.url, phone=True, drawer=False) as page:
         page.goto("/")
         expect(page.locator("canvas[data-seq]")).to_be_attached()
         expect(page.locator(".touch")).to_be_visible()
@@ -102,6 +102,7 @@ def test_a_keyboard_of_keys_leaves_the_frame_to_fingers(phone: Page, fingers: Fi
     fingers.put((box["x"] + 0.8 * box["width"], box["y"] + 0.9 * box["height"]))
     server.wait_for("set_aim", lambda data: data["aim"] == pytest.approx([0.8, 0.9], abs=0.02))
     fingers.lift()
+    phone.get_by_role("button", name="Controls").tap()
     phone.get_by_text("Keys and pointer").tap()
     expect(phone.get_by_role("group", name="Controls").get_by_role("switch")).to_have_count(len(white_keys))
 

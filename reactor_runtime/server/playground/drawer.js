@@ -1,22 +1,41 @@
-/** The control panel as a drawer beside the stage: at first open, closed for a viewer and a replay, then as the user left it. */
+/** The drawer with the controls. While it is closed, the frame fills the window and everything else lies over it. */
 
 import { recall, remember } from "./storage.js";
 
+const FADE_MS = 3000;
+const ACTIVITY = ["pointermove", "pointerdown", "wheel", "keydown", "focusin", "activity"];
+
 export class Drawer {
   #button;
+  // Of the model and the role, under which the choice is kept.
+  #name = "";
+  #chosen = false;
 
   constructor(button) {
     this.#button = button;
     button.onclick = () => {
-      this.#show(!this.#open);
-      remember("drawer", { open: this.#open });
+      this.#chosen = !this.#open;
+      this.#show(this.#chosen);
+      if (this.#name) remember("drawer", { ...recall("drawer"), [this.#name]: this.#chosen });
     };
+    document.addEventListener("fullscreenchange", () => this.#show(this.#chosen && !document.fullscreenElement));
+    fadeWhenIdle();
+  }
+
+  /** Show the drawer of a model as the user left it, at first open or closed; the next session leaves it as it is. */
+  begin(model, open) {
+    this.#button.hidden = false;
     const isViewer = new URLSearchParams(location.search).get("role") === "viewer";
-    this.#show(recall("drawer").open ?? !(isViewer || document.getElementById("timeline")));
+    const name = isViewer ? `${model} (viewer)` : model;
+    if (name === this.#name) return;
+    this.#name = name;
+    this.#chosen = recall("drawer")[name] ?? (open && !isViewer && !document.getElementById("timeline"));
+    this.#show(this.#chosen);
   }
 
   /** Mark the button while the drawer is closed: the log has an error. */
   markError() {
+    this.#button.hidden = false;
     this.#button.toggleAttribute("data-error", !this.#open);
   }
 
@@ -33,4 +52,22 @@ export class Drawer {
     this.clearError();
     document.documentElement.dataset.drawer = open ? "open" : "closed";
   }
+}
+
+/** Mark the page as idle after a while without pointer, key or touch; the style sheet fades the plates unless they are in use. */
+function fadeWhenIdle() {
+  const { dataset } = document.documentElement;
+  let timer = 0;
+  const idle = () => {
+    // A mouse that rests on a plate; a finger leaves :hover behind.
+    const isHovered = matchMedia("(hover: hover)").matches && document.querySelector(".plate:hover");
+    if (!isHovered) dataset.idle = "";
+  };
+  const wake = () => {
+    delete dataset.idle;
+    clearTimeout(timer);
+    timer = setTimeout(idle, FADE_MS);
+  };
+  for (const name of ACTIVITY) window.addEventListener(name, wake, { capture: true, passive: true });
+  wake();
 }

@@ -35,7 +35,7 @@ on("session", (welcome) => {
   status.turnEnds = null;
   status.roleNote = session.maySend ? "The controls are loading" : "";
   stage.restart();
-  withPanels(({ controls, log: entries, metrics, bindings, media, toolbar }) => {
+  withPanels(({ controls, log: entries, metrics, bindings, media, toolbar, isStage }) => {
     const hasSound = session.speaker.tracks.length > 0;
     if (id !== shownId) {
       entries.endSession();
@@ -43,6 +43,7 @@ on("session", (welcome) => {
     }
     shownId = id;
     controls.restart(session.schema.events ?? {}, session.state, session.tracks);
+    drawer.begin(model ?? "", !isStage());
     metrics.restart(stage.videos, hasSound);
     media.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);
@@ -71,7 +72,7 @@ on("status", (now) => {
   if (phase === "ended") log(kind, `${shown.headline}: ${shown.detail}`, now);
   if (phase === "reconnecting" && opened && !isEnd) log(kind, shown.headline, now);
   status.show(shown, role ? "" : reasonOf(phase, shown));
-  if (shown.role) status.notice = stage.awaited;
+  status.awaited = stage.awaited;
   if (phase === "connecting") return;
   withPanels(({ controls, bindings }) => {
     controls.enabled = session.maySend;
@@ -109,10 +110,6 @@ on("error", (error) => {
   if (!isKnown) log("error", error.message || error.code, error);
 });
 on("ignored", ({ what, why }) => log("note", what, why));
-for (const name of ["painted", "sound"]) {
-  on(name, () => {
-    if (status.now.role && !stage.awaited) status.notice = "";
-  });
-}
+for (const name of ["painted", "sound"]) on(name, () => (status.awaited = stage.awaited));
 
 byId("retry").onclick = () => (status.now.phase === "idle" ? session.here() : session.reconnect());

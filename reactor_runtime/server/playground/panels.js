@@ -45,9 +45,9 @@ export async function makePanels(session, stage, drawer) {
   const element = byId("tracks").parentElement;
   const canvases = () => stage.videos.map(({ canvas }) => canvas);
   const onError = (text, reason) => log.add("error", reason ? `${text}: ${reason}` : text);
-  addPanel(byId("metrics"), { stage: element, session, metrics, timings, onError });
+  addPanel(byId("metrics"), { before: byId("drawer"), session, metrics, timings, onError });
   const toolbar = import("./toolbar/toolbar.js")
-    .then(({ attach }) => attach({ session, stage: element, controls, canvases, onError }))
+    .then(({ attach }) => attach({ session, stage: element, before: byId("drawer"), controls, canvases, onError }))
     .catch(({ message }) => {
       onError("The toolbar can't be loaded", message);
       return { begin() {} };
@@ -70,7 +70,9 @@ export async function makePanels(session, stage, drawer) {
   // The contract may have changed while this was loading.
   stage.update();
   followReloads(session, element, log, controls);
-  return { log, metrics, controls, bindings, media, toolbar };
+  // Whether the frame is what the user looks at: a model with a prompt or with bindings.
+  const isStage = () => controls.hasPrompt || boundEvents(session.schema) !== "{}";
+  return { log, metrics, controls, bindings, media, toolbar, isStage };
 }
 
 /** Load what shows reloads, for the first server with `--reload`. */
@@ -102,7 +104,7 @@ function followReloads(session, stage, log, controls) {
 /** Show what the server took from reactor.yaml. */
 function showAuthorsTexts() {
   const { accent } = document.documentElement.dataset;
-  if (accent) document.documentElement.style.setProperty("--heat", accent);
+  if (accent) document.documentElement.style.setProperty("--authors", accent);
   const about = byId("about");
   if (about) about.hidden = false;
 }
@@ -153,7 +155,7 @@ class BindingsPanel {
 }
 
 /** Return the events with bindings as JSON. */
-const boundEvents = ({ events }) =>
+const boundEvents = ({ events = {} }) =>
   JSON.stringify(
     Object.fromEntries(
       Object.entries(events).filter(([, event]) => JSON.stringify(event).includes('"x-reactor-bind"')),

@@ -130,14 +130,18 @@ export class PromptBar {
       { class: "prompt-send", title: "Send (Enter); Shift+Enter starts a new line", "aria-label": `Send ${label}` },
       "↑",
     );
-    const chips = (examples ?? []).map((text) =>
-      el("button", { type: "button", class: "chip-button", title: text, onclick: () => this.set(text) }, text),
-    );
+    const chip = (text, title, onclick) =>
+      el("button", { type: "button", class: "chip-button plate", title, onclick }, text);
+    const chips = (examples ?? []).map((text) => chip(text, text, () => this.set(text)));
+    if (chips.length > 1) {
+      chips.unshift(chip("Surprise me", "Send one of the examples", () => this.#surprise()));
+      chips[0].classList.add("surprise");
+    }
     this.#fieldset = el(
       "fieldset",
       { class: "prompt-fields", "aria-label": label, disabled: true },
       chips.length ? el("div", { class: "chips", role: "group", "aria-label": "Examples" }, ...chips) : null,
-      el("div", { class: "prompt-row" }, this.#area, this.#mark, send),
+      el("div", { class: "prompt-row plate" }, this.#area, this.#mark, send),
       this.#error,
     );
     const onsubmit = (event) => {
@@ -145,6 +149,12 @@ export class PromptBar {
       this.#submit();
     };
     return el("form", { class: "prompt", "data-event": name, onsubmit }, this.#fieldset);
+  }
+
+  /** Send an example other than the present text. */
+  #surprise() {
+    const others = this.#spec.examples.filter((text) => text !== this.#area.value);
+    this.set(others[Math.floor(Math.random() * others.length)]);
   }
 
   #read() {

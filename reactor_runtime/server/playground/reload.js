@@ -121,7 +121,7 @@ export async function followAuthorsTexts(session, controls) {
   if (!response.ok) return;
   const html = new DOMParser().parseFromString(await response.text(), "text/html");
   const find = (id) => html.getElementById(id);
-  document.documentElement.style.setProperty("--heat", html.documentElement.dataset.accent ?? "");
+  document.documentElement.style.setProperty("--authors", html.documentElement.dataset.accent ?? "");
   const heading = byId("model");
   const before = heading.textContent;
   heading.dataset.title = find("model").dataset.title ?? "";

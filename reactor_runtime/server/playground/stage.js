@@ -3,15 +3,18 @@
 import { el, setText } from "./dom.js";
 
 const ALIKE = 0.95;
+const EDGES_MS = 100;
 
 export class Stage {
   #root;
   #session;
   // name → {name, root, canvas, caption, waveform: a promise or null, end}
   #tiles = new Map();
+  #edges = new Edges();
 
   constructor(root, session) {
     this.#root = root;
+    root.before(this.#edges.root);
     this.#session = session;
     session.addEventListener("painted", ({ detail }) => this.#painted(detail));
     session.addEventListener("sound", ({ detail }) => this.#showSound(detail));
@@ -74,6 +77,7 @@ export class Stage {
   #painted({ canvas, seq = "", applied = "" }) {
     mark(canvas);
     Object.assign(canvas.dataset, { seq, applied });
+    if (canvas === this.videos[0]?.canvas) this.#edges.paint(canvas, performance.now());
     this.#arrange();
   }
 
@@ -85,6 +89,27 @@ export class Stage {
     // Of the frame that the narrow page gives its height to.
     const [shape] = shapes;
     document.documentElement.style.setProperty("--shape", shapes.length === 1 ? String(shape) : "");
+  }
+}
+
+/** What the frame leaves free of the stage: the frame itself, so small that its enlargement is blurred, and darkened. */
+class Edges {
+  root = el("div", { class: "edges" });
+  #context;
+  #paintedAt = 0;
+
+  constructor() {
+    const canvas = el("canvas", { width: 16, height: 9, part: "canvas" });
+    this.#context = canvas.getContext("2d", { alpha: false });
+    this.#context.imageSmoothingQuality = "high";
+    // In a shadow tree, so that the canvases of the page are those of the tracks.
+    this.root.attachShadow({ mode: "closed" }).append(canvas);
+  }
+
+  paint(frame, now) {
+    if (now - this.#paintedAt < EDGES_MS) return;
+    this.#paintedAt = now;
+    this.#context.drawImage(frame, 0, 0, 16, 9);
   }
 }
 

@@ -21,7 +21,7 @@ const AGAIN = ["finished", "turn_over", "idle", "closed", "lost"];
 const withoutPrefix = (detail) => detail?.replace(/^the model failed: /, "");
 
 /**
- * Return {phase, headline, role?, detail?, progress?, since?, next?, at?, button?} for a status of the session: `role` is what the
+ * Return {phase, headline, place?, role?, detail?, progress?, since?, next?, at?, button?} for a status of the session: `role` is what the
  * user may do; `next` happens at `at`, on performance.now()'s clock.
  */
 export const describeStatus = (status) => descriptions[status.reason ? "ended" : status.phase](status);
@@ -38,6 +38,7 @@ const descriptions = {
   waiting: ({ position, length, role, maySend }) => ({
     phase: "waiting",
     headline: `Waiting: position ${position} of ${length}`,
+    place: position,
     detail: "The session starts when it is your turn.",
     role: maySend ? SHARED : role ? VIEWING : "",
   }),
@@ -84,7 +85,7 @@ export class Status {
 
   /** `reason` stays visible until there is a session again. */
   show(now, reason = this.#reason) {
-    const { phase, headline, role, detail, progress, at, button } = now;
+    const { phase, headline, place = "", role, detail, progress, at, button } = now;
     const bar = /** @type {HTMLProgressElement} */ (byId("notice-progress"));
     const mark = role ? "●" : (MARKS[phase] ?? "◌");
     const { documentElement } = document;
@@ -96,13 +97,14 @@ export class Status {
     const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8"><text y="7" font-size="9" fill="tomato">${mark}</text></svg>`;
     byId("icon").setAttribute("href", `data:image/svg+xml,${icon}`);
     setText(byId("headline"), headline);
+    setText(byId("notice-place"), String(place));
     setText(byId("notice-reason"), `Before: ${reason}`);
     byId("notice-reason").hidden = !reason || reason === detail || reason === headline;
     bar.hidden = typeof progress !== "number";
     if (!bar.hidden) bar.value = progress;
     byId("retry").hidden = !at && !button;
     setText(byId("retry"), button || "Try now");
-    this.notice = role ? "" : headline;
+    this.#notice = this.#hasStage ? "" : headline;
     this.#tick();
   }
 
@@ -118,8 +120,18 @@ export class Status {
     this.#tick();
   }
 
+  /** Set what the stage waits for; "" when it shows frames or plays sound. */
+  set awaited(text) {
+    if (this.#hasStage) this.#notice = text;
+  }
+
+  /** Whether the frames are uncovered; a client that waits sees those of others behind its position. */
+  get #hasStage() {
+    return !!this.now.role && this.now.phase !== "waiting";
+  }
+
   /** Set the text over the canvases; empty removes it. */
-  set notice(text) {
+  set #notice(text) {
     setText(byId("notice-headline"), text);
     byId("notice").hidden = !text;
   }

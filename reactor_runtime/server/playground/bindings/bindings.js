@@ -1,9 +1,9 @@
 /** Binds keys, gamepad, mouse and fingers as the author declared it; loaded when a schema has x-reactor-bind. */
 
 import { loadStyle } from "../browser.js";
-import { el, humanise, setText } from "../dom.js";
 import { Gamepad } from "./gamepad.js";
 import { Keyboard } from "./keyboard.js";
+import { Legend } from "./legend.js";
 import { Pointer } from "./pointer.js";
 import { readTargets } from "./targets.js";
 import { Touch } from "./touch.js";
@@ -19,7 +19,7 @@ const unreleased = new WeakMap();
  * reactor.state.
  */
 export function attach({ send, session, stage }) {
-  const targets = readTargets(session.schema.events, send);
+  const targets = readTargets(session.schema.events, send, (...held) => legend.light(...held));
   const over = new AbortController();
   const keyboard = new Keyboard();
   const gamepad = new Gamepad(() => show());
@@ -29,7 +29,8 @@ export function attach({ send, session, stage }) {
   const coarse = matchMedia("(pointer: coarse)");
   const show = () => {
     const { hint, locked } = pointer;
-    legend.show({ pad: gamepad.connected, fingers: !touch.root.hidden || coarse.matches, hint, locked });
+    const touched = !touch.root.hidden;
+    legend.show({ pad: gamepad.connected, fingers: touched || coarse.matches, touched, hint, locked });
   };
   const follow = (changes) =>
     targets.forEach((target) => Object.hasOwn(changes, target.field) && target.follow(changes[target.field]));
@@ -56,7 +57,9 @@ export function attach({ send, session, stage }) {
   const before = unreleased.get(stage);
   const resumed = before?.session === session.session;
   for (const target of targets) if (resumed && before.names.includes(target.name)) target.rest();
-  stage.append(touch.root, legend.root);
+  // Not on the stage: on a phone held upright it is below the frame.
+  stage.after(touch.root);
+  stage.append(legend.root);
   showTouch(coarse.matches);
 
   const detach = () => {
@@ -76,7 +79,7 @@ function bind(source, target, { keyboard, gamepad, pointer }) {
   if (kind === "key") {
     keyboard.on(source.key, (down, late) => {
       if (target.set) target.set(source, down ? [1, 0] : null);
-      else if (down && !late) target.press();
+      else if (!late) target.hold(source, down);
     });
   } else if (kind === "keys") {
     const held = source.keys.map(() => 0);
@@ -89,111 +92,4 @@ function bind(source, target, { keyboard, gamepad, pointer }) {
     );
   } else if (kind === "button" || kind === "stick") gamepad.on(source, target);
   else if (["pointer", "tap", "look", "wheel"].includes(kind)) pointer.on(source, target);
-}
-
-const KEY_NAMES = {
-  Space: "space",
-  Enter: "enter",
-  Shift: "shift",
-  Backspace: "⌫",
-  ArrowUp: "↑",
-  ArrowDown: "↓",
-  ArrowLeft: "←",
-  ArrowRight: "→",
-  PageUp: "page up",
-  PageDown: "page down",
-  Home: "home",
-  End: "end",
-  Insert: "insert",
-  Delete: "delete",
-  Minus: "-",
-  Equal: "=",
-  BracketLeft: "[",
-  BracketRight: "]",
-  Backslash: "\\",
-  Semicolon: ";",
-  Quote: "'",
-  Backquote: "`",
-  Comma: ",",
-  Period: ".",
-  Slash: "/",
-};
-const MOUSE = { pointer: "press", tap: "click", look: "mouse", wheel: "wheel" };
-const FINGER = { pointer: "touch", tap: "tap", look: "drag" };
-
-class Legend {
-  root;
-  #targets;
-  #list = el("ul", { role: "list", "aria-label": "Keys, mouse and gamepad" });
-  #padStatus = el("span", { role: "status" });
-  #hint = el("p", { class: "legend-hint" });
-  // The characters printed on the keys, in browsers that report them.
-  #printed = null;
-  #shown = { pad: false, fingers: false };
-
-  constructor(targets) {
-    this.#targets = targets;
-    this.root = el(
-      "div",
-      { class: "legend" },
-      this.#hint,
-      el("div", { class: "legend-line" }, this.#list, this.#padStatus),
-    );
-    this.#draw();
-    this.#learn();
-  }
-
-  show({ pad, fingers, hint, locked }) {
-    this.root.toggleAttribute("data-locked", locked);
-    setText(this.#padStatus, pad ? "gamepad connected" : "");
-    setText(this.#hint, fingers ? "" : hint);
-    if (pad === this.#shown.pad && fingers === this.#shown.fingers) return;
-    this.#shown = { pad, fingers };
-    this.#draw();
-  }
-
-  async #learn() {
-    try {
-      this.#printed = await navigator.keyboard?.getLayoutMap();
-    } catch (error) {
-      // Not allowed in this frame: an English keyboard is shown.
-      console.debug(error);
-    }
-    if (this.#printed) this.#draw();
-  }
-
-  #draw() {
-    this.#list.replaceChildren(...this.#targets.map((target) => this.#item(target)).filter(Boolean));
-  }
-
-  #item({ label, name, sources }) {
-    const parts = sources.map((source) => this.#labels(source)).filter((labels) => labels.length);
-    if (!parts.length) return null;
-    const keys = parts.map((labels, i) => [
-      i ? " or " : "",
-      ...labels.flatMap((label, j) => [j ? " " : "", el("kbd", {}, label)]),
-    ]);
-    return el("li", {}, ...keys.flat(), ` ${label ?? humanise(name).toLowerCase()}`);
-  }
-
-  #labels({ kind, key, keys, button, stick, hover }) {
-    const { pad, fingers } = this.#shown;
-    if (kind === "button") return pad ? [button.length > 1 ? button : button.toUpperCase()] : [];
-    if (kind === "stick") return pad ? [stick === "dpad" ? "d-pad" : `${stick} stick`] : [];
-    if (fingers) return FINGER[kind] ? [FINGER[kind]] : [];
-    if (kind === "key") return [this.#label(key)];
-    if (kind === "keys") return inOrder(keys).map((code) => this.#label(code));
-    return MOUSE[kind] ? [hover ? "mouse" : MOUSE[kind]] : [];
-  }
-
-  #label(code) {
-    return KEY_NAMES[code] ?? this.#printed?.get(code)?.toUpperCase() ?? code.replace(/^(Key|Digit)/, "");
-  }
-}
-
-/** Return keys in the usual order: W A S D instead of A D S W, W S instead of S W. */
-function inOrder(keys) {
-  const [less, more, down, up] = keys;
-  if (keys.length === 4) return [up, less, down, more];
-  return /^(KeyW|ArrowUp|PageUp|Home)$/.test(more) ? [more, less] : keys;
 }

@@ -71,7 +71,7 @@ function follow(bound, pad, seconds) {
   if (source.kind === "button") {
     const level = levelOf(pad?.buttons[source.index]);
     if (isValue) target.set(source, level ? [level, 0] : null);
-    else if (level > 0.5 && !bound.pressed) target.press();
+    else if (level > 0.5 !== bound.pressed) target.hold(source, level > 0.5);
     bound.pressed = level > 0.5;
     return;
   }

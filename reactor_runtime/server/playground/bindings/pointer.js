@@ -1,5 +1,7 @@
 /** Mouse and fingers on a canvas: position, movement, clicks, and the wheel. */
 
+import { recall, remember } from "../storage.js";
+
 // Per CSS pixel.
 const MOUSE_RADIANS = 0.0025;
 const FINGER_RADIANS = 0.006;
@@ -8,7 +10,7 @@ const TAP_PX = 12;
 // One notch of the wheel, in pixels, lines and pages.
 const NOTCH = [100, 3, 1];
 // Elements that lie over the canvas.
-const OVERLAYS = "button, .tools, .legend, .touch";
+const OVERLAYS = "button, .legend";
 
 export class Pointer {
   #stage;
@@ -37,11 +39,12 @@ export class Pointer {
     return this.#stage.contains(document.pointerLockElement);
   }
 
-  /** Return how to look around, as text over the canvas; "" if there is nothing to explain. */
+  /** Return how to look around, as text over the canvas; "" for a user who has done it, once in this browser. */
   get hint() {
     if (!this.looks) return "";
-    if (this.#cannotLock) return "Drag the video to look around";
-    return this.locked ? "Esc releases the mouse" : "Click the video to look around";
+    if (this.locked) return "Esc releases the mouse";
+    if (recall("looked").once) return "";
+    return this.#cannotLock ? "Drag the video to look around" : "Click the video to look around";
   }
 
   listen(signal) {
@@ -57,6 +60,7 @@ export class Pointer {
     on(stage, "pointerleave", ({ pointerId }) => (this.#active?.id ?? pointerId) === pointerId && this.release());
     on(document, "pointerlockchange", () => {
       this.#wasLocked ||= this.locked;
+      if (this.locked) remember("looked", { once: true });
       this.#onChange();
     });
     on(document, "pointerlockerror", () => this.#onRefused());

@@ -11,15 +11,19 @@ const AGAIN_MS = 300;
 // Until then the wheel continues from the value it sent; the model's value may be older.
 const SETTLE_MS = 500;
 
-/** Return the targets of the schema of reactor.welcome; `send(event, data, inputAt)` returns a promise of the reply. */
-export function readTargets(events, send) {
+/**
+ * Return the targets of the schema of reactor.welcome; `send(event, data, inputAt)` returns a promise of the reply,
+ * `onHeld(target, source, part)` is called with [x, y] from rest while a source is held, and with null when it is released.
+ */
+export function readTargets(events, send, onHeld) {
   return Object.entries(events).flatMap(([event, { field, parameters = {} }]) => {
     const properties = Object.entries(parameters.properties ?? {});
     const values = properties
       .filter(([, schema]) => schema[KEYWORD])
-      .map(([name, schema]) => new Value({ event, name, field, schema, sources: schema[KEYWORD] }, send));
+      .map(([name, schema]) => new Value({ event, name, field, schema, sources: schema[KEYWORD] }, send, onHeld));
     const sources = parameters[KEYWORD];
-    return sources ? [...values, new Sent({ event, names: properties.map(([name]) => name), sources }, send)] : values;
+    const names = properties.map(([name]) => name);
+    return sources ? [...values, new Sent({ event, names, sources }, send, onHeld)] : values;
   });
 }
 
@@ -43,8 +47,10 @@ class Value {
   #last;
   #known;
   #pushedAt = -Infinity;
+  #onHeld;
 
-  constructor({ event, name, field, schema, sources }, send) {
+  constructor({ event, name, field, schema, sources }, send, onHeld) {
+    this.#onHeld = onHeld;
     const deliver = withoutReply(send, () => setTimeout(() => this.#sender.push(JSON.parse(this.#last)), AGAIN_MS));
     this.name = field ?? (event.startsWith("set_") ? name : event);
     this.label = schema["x-reactor-ui"]?.label;
@@ -66,6 +72,7 @@ class Value {
   set(source, part) {
     if (part) this.#parts.set(source, part);
     else if (!this.#parts.delete(source)) return;
+    this.#onHeld(this, source, part);
     this.#push(this.#value());
   }
 
@@ -80,6 +87,7 @@ class Value {
 
   release() {
     if (!this.#parts.size) return;
+    for (const source of this.#parts.keys()) this.#onHeld(this, source, null);
     this.#parts.clear();
     this.#push(this.#value());
   }
@@ -126,9 +134,11 @@ class Sent {
   #hasPlace;
   #moves;
   #places;
+  #onHeld;
 
-  constructor({ event, names, sources }, send) {
+  constructor({ event, names, sources }, send, onHeld) {
     const deliver = withoutReply(send);
+    this.#onHeld = onHeld;
     this.name = event;
     this.sources = sources;
     this.#event = event;
@@ -144,6 +154,12 @@ class Sent {
   press(place) {
     const [x, y] = place ?? [];
     this.#press(this.#event, place && this.#hasPlace ? { x, y } : {}, performance.now());
+  }
+
+  /** Press, and show it until the source is released. */
+  hold(source, held) {
+    if (held) this.press();
+    this.#onHeld(this, source, held ? [1, 0] : null);
   }
 
   /** Move; while an event is under way, movements are added up. */

@@ -1,10 +1,10 @@
-/** Shows a stick and buttons over the canvas, for touch screens. */
+/** Shows sticks and buttons for touch screens: over the frame, or below it on a phone held upright. */
 
 import { el, humanise } from "../dom.js";
 
 // Share of the stick's width that a finger moves to reach the end.
 const REACH = 0.5;
-// More buttons would cover the video. Their switches and buttons in the panel remain.
+// More buttons would cover the frame. Their switches and buttons in the panel remain.
 const MOST_BUTTONS = 6;
 const UPRIGHT = /^(KeyW|ArrowUp|PageUp|Home)$/;
 
@@ -42,7 +42,7 @@ export class Touch {
   #stick({ axes }) {
     const targets = [...new Set(Object.values(axes))];
     const knob = el("i");
-    const label = el("span", {}, targets.map(nameOf).join(", "));
+    const label = el("span", {}, el("b", {}, targets.map(nameOf).join(", ")));
     const root = el("div", { class: "touch-stick", "aria-hidden": true }, knob, label);
     const source = {};
     const show = (x, y) => {
@@ -70,17 +70,21 @@ export class Touch {
   #button(target) {
     const source = {};
     const root = el("button", { type: "button" }, nameOf(target));
-    if (target.set)
-      this.#follow(
-        root,
-        () => target.set(source, [1, 0]),
-        () => target.set(source, null),
-      );
-    else {
-      root.addEventListener("pointerdown", () => target.press());
-      // Clicks without a pointer.
-      root.addEventListener("click", ({ detail }) => detail || target.press());
-    }
+    let held = false;
+    const hold = (down) => {
+      // A finger that moves is held already.
+      if (down === held) return;
+      held = down;
+      if (target.set) target.set(source, down ? [1, 0] : null);
+      else target.hold(source, down);
+    };
+    this.#follow(
+      root,
+      () => hold(true),
+      () => hold(false),
+    );
+    // Clicks without a pointer.
+    if (target.press) root.addEventListener("click", ({ detail }) => detail || target.press());
     return root;
   }
 

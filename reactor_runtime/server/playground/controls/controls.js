@@ -71,6 +71,11 @@ export class Controls {
     this.#schema = null;
   }
 
+  /** Whether the model has a main text, which the prompt bar controls. */
+  get hasPrompt() {
+    return this.#live.includes(this.#promptBar);
+  }
+
   /** Return the values that differ from the defaults, by field. */
   get values() {
     return Object.fromEntries(

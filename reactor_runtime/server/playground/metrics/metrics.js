@@ -176,14 +176,14 @@ const KEYWORD = "x-reactor-bind";
 const CHIP_TITLE = "Frames a second, and the time from an input to its frame: show all metrics";
 
 /**
- * Add the chip to `stage`, which opens `panel` with charts, all metrics and the trace; `onError(text, reason)` reports a
+ * Add the chip before an element of the bar; it opens `panel` with charts, all metrics and the trace; `onError(text, reason)` reports a
  * part that cannot be loaded.
  */
-export function addPanel(panel, { stage, session, metrics, timings, onError }) {
+export function addPanel(panel, { before, session, metrics, timings, onError }) {
   const text = el("span");
   const chip = el(
     "button",
-    { type: "button", class: "metrics-chip over", title: CHIP_TITLE, onclick: () => toggle() },
+    { type: "button", class: "metrics-chip plate", title: CHIP_TITLE, onclick: () => toggle() },
     text,
   );
   const place = el("div", { class: "opened" });
@@ -203,7 +203,7 @@ export function addPanel(panel, { stage, session, metrics, timings, onError }) {
   let charts = [];
   panel.prepend(el("header", { class: "panel-head" }, el("h2", {}, "Metrics"), trace, close), place);
   chip.setAttribute("aria-controls", panel.id);
-  stage.append(chip);
+  before.before(chip);
 
   function toggle() {
     const shown = show(panel.hidden);

@@ -1,9 +1,9 @@
-/** The toolbar on the stage: save a frame, the last 10 s or a recording, share, picture in picture, full screen. */
+/** The tools in the bar: save a frame, the last 10 s or a recording, share, picture in picture, full screen, code. */
 
 /** @import { Session } from "../client/reactor.js" */
 
 import { loadStyle } from "../browser.js";
-import { el, setText } from "../dom.js";
+import { el, newId, setText } from "../dom.js";
 import { Clip } from "./clip.js";
 import { Recording, saveFrame } from "./record.js";
 import { makeLinks, valuesIn } from "./share.js";
@@ -15,15 +15,17 @@ const ICONS = {
   link: "M9 15l6-6M7 12l-2 2a3.5 3.5 0 0 0 5 5l2-2M17 12l2-2a3.5 3.5 0 0 0-5-5l-2 2",
   float: "M3 5h18v14H3zM12 12h7v5h-7z",
   full: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5",
+  code: "M8 7l-5 5 5 5M16 7l5 5-5 5M13.5 5l-3 14",
 };
 
-const OVER_THE_CANVAS = "button, .tools, .touch";
+const OVER_THE_CANVAS = "button, .legend";
 
 /**
- * `controls` have the values for links, `canvases()` returns the canvases, `onError(text, reason)` reports to the user.
- * @param {{ session: Session, stage: HTMLElement, controls: any, canvases: () => HTMLCanvasElement[], onError: (text: string, reason?: string) => void }} parts
+ * Add the tools before an element of the bar. `controls` have the values for links, `canvases()` returns the canvases,
+ * `onError(text, reason)` reports to the user.
+ * @param {{ session: Session, stage: HTMLElement, before: HTMLElement, controls: any, canvases: () => HTMLCanvasElement[], onError: (text: string, reason?: string) => void }} parts
  */
-export async function attach({ session, stage, controls, canvases, onError }) {
+export async function attach({ session, stage, before, controls, canvases, onError }) {
   await loadStyle(new URL("toolbar.css", import.meta.url));
   // A promise.
   let recording = null;
@@ -36,7 +38,7 @@ export async function attach({ session, stage, controls, canvases, onError }) {
     }
   };
   const button = (icon, title, onclick, ...more) =>
-    el("button", { type: "button", title, "aria-label": title, onclick, class: "tool" }, drawIcon(icon), ...more);
+    el("button", { type: "button", ...labels(title), onclick, class: "tool" }, ...content(icon, title), ...more);
 
   const snap = button(
     "snapshot",
@@ -58,25 +60,22 @@ export async function attach({ session, stage, controls, canvases, onError }) {
   const full = button(
     "full",
     "Full screen",
-    attempt("Full screen isn't possible", () => toggleFull(stage)),
+    attempt("Full screen isn't possible", toggleFull),
+  );
+  const code = el(
+    "a",
+    { href: "docs", target: "_blank", rel: "noopener", ...labels("Use it from code"), class: "tool" },
+    ...content("code", "Use it from code"),
   );
   record.ariaPressed = "false";
   opener.hidden = links.hidden = !("popover" in HTMLElement.prototype);
   float.hidden = !document.pictureInPictureEnabled;
   full.hidden = !document.fullscreenEnabled;
-  const bar = el(
-    "div",
-    { class: "tools over", role: "toolbar", "aria-label": "Picture" },
-    snap,
-    clip,
-    record,
-    opener,
-    float,
-    full,
-    links,
-  );
-  makeOneTabStop(bar, [snap, clip, record, opener, float, full]);
-  stage.append(bar);
+  const tools = [snap, clip, record, opener, float, full, code];
+  const bar = el("div", { class: "tools plate", role: "toolbar", "aria-label": "Tools", id: newId() }, ...tools);
+  makeOneTabStop(bar, tools);
+  before.before(makeMenuButton(bar), bar);
+  document.body.append(links);
   stage.addEventListener("click", (event) => {
     const target = /** @type {Element} */ (event.target);
     if (!target.closest(OVER_THE_CANVAS)) stage.toggleAttribute("data-tools");
@@ -129,11 +128,40 @@ export async function attach({ session, stage, controls, canvases, onError }) {
   };
 }
 
+/** Return the button that shows the tools where the bar has no room for them. */
+function makeMenuButton(bar) {
+  const button = el("button", {
+    type: "button",
+    class: "tools-more plate",
+    ...labels("Tools"),
+    "aria-controls": bar.id,
+    "aria-expanded": "false",
+    onclick: () => show(!isOpen()),
+  });
+  const isOpen = () => button.ariaExpanded === "true";
+  const show = (open) => (button.ariaExpanded = String(open));
+  button.textContent = "⋯";
+  document.addEventListener("click", ({ target }) => {
+    if (target instanceof Node && !button.contains(target)) show(false);
+  });
+  bar.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || !isOpen()) return;
+    show(false);
+    button.focus();
+  });
+  return button;
+}
+
+const labels = (title) => ({ title, "aria-label": title });
+
+/** Return the icon of a tool and its name, which a menu shows. */
+const content = (icon, title) => [drawIcon(icon), el("span", { class: "tool-name", "aria-hidden": "true" }, title)];
+
 /** Make the toolbar one tab stop, with arrow keys inside. */
 function makeOneTabStop(bar, tools) {
   for (const tool of tools) tool.tabIndex = tool === tools[0] ? 0 : -1;
   bar.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     const usable = tools.filter((tool) => !tool.hidden && !tool.disabled);
     const at = usable.indexOf(event.target);
     if (!step || at < 0) return;
@@ -169,7 +197,8 @@ const clockOf = (ms) => `${Math.floor(ms / 60000)}:${String(Math.floor(ms / 1000
 
 const saveFrames = (session, canvases) => Promise.all(canvases.map((canvas) => saveFrame(session.model, canvas)));
 
-const toggleFull = (stage) => (document.fullscreenElement ? document.exitFullscreen() : stage.requestFullscreen());
+const toggleFull = () =>
+  document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen();
 
 // Time after which an unused video element is removed.
 const KEPT_MS = 10000;
