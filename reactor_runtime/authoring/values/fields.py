@@ -89,6 +89,7 @@ def InputField(
     order: int | None = None,
     examples: Iterable[object] | None = None,
     prominent: bool = False,
+    unit: str = "",
     bind: Source | Sequence[Source] | None = None,
     moderate: bool = False,
     default_factory: Any = MISSING,
@@ -98,14 +99,14 @@ def InputField(
 
     A state's field needs a default; a parameter without one is required. `pattern` matches anywhere: anchor it with ^
     and $. `bind` is a source that sets the value, such as `Keys("s", "w")`, or a list of sources. The options from
-    `label` to `prominent` describe the value's control and limit nothing. With `moderate`, the method `moderate` of the
+    `label` to `unit` describe the value's control and limit nothing. With `moderate`, the method `moderate` of the
     model decides about each value before it is applied. `default_factory` is refused, with the field's name, because
     the schema publishes the default.
     """
     _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
     allowed, listed = _listed(choices), _listed(examples)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
-    shown = Presentation(label, group, widget, step, placeholder, order, listed, prominent)
+    shown = Presentation(label, group, widget, step, placeholder, order, listed, prominent, unit)
     if not isinstance(moderate, bool):
         raise TypeError(f"InputField takes moderate=True or moderate=False, not {moderate!r}")
     return InputDeclaration(default, description, limits, default_factory, bind, shown, moderate)

@@ -31,6 +31,7 @@ _WIDGETS = {
     for widget in dict.fromkeys(widget for kind in KINDS.values() for widget in kind.widgets)
 }
 _NEED_ENDS = ("slider", "xy", "range")
+_LINES = ("placeholder", "unit")
 _COLOR = re.compile("#[0-9a-fA-F]{6}")
 
 
@@ -46,6 +47,7 @@ class Presentation:
     order: int | None = None
     examples: Sequence[object] | None = None
     prominent: bool = False
+    unit: str = ""
 
     def to_json(self, spec: TypeSpec, default: object, where: str) -> dict[str, Any]:
         """Return the keywords for the value's JSON Schema; raise TypeError if one does not fit the type."""
@@ -57,7 +59,7 @@ class Presentation:
             self._check_widget(self.widget, schema, where)
         if self.widget == "color" and isinstance(default, str) and not _COLOR.fullmatch(default):
             raise TypeError(f'{where}: the widget "color" sets values like "#ff8800"; the default is {default!r}')
-        texts = {name: value for name in ("label", "group", "widget", "placeholder") if (value := getattr(self, name))}
+        texts = {name: value for name in ("label", "group", "widget", *_LINES) if (value := getattr(self, name))}
         numbers = {
             name: to_json(value, where) for name in ("step", "order") if (value := getattr(self, name)) is not None
         }
@@ -79,13 +81,15 @@ class Presentation:
         return complete
 
     def _check_texts(self, kind: str | None, where: str) -> None:
-        for name in ("label", "group", "placeholder"):
+        for name in ("label", "group", *_LINES):
             text = getattr(self, name)
             if not isinstance(text, str) or (text and not text.isprintable()):
                 raise TypeError(f"{where}: {name} must be one line of text, not {text!r}")
         for name in ("placeholder", "prominent"):
             if getattr(self, name) and kind != "str":
                 raise TypeError(f"{where}: {name} applies to str without choices only")
+        if self.unit and kind not in (*_NUMBERS, "pair"):
+            raise TypeError(f"{where}: unit applies to int, float and pairs of them only")
 
     def _check_order_and_step(self, kind: str | None, where: str) -> None:
         # NumPy's scalars are numbers, but no int or float.

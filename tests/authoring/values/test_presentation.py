@@ -52,6 +52,10 @@ def test_without_options_the_schema_has_no_keyword() -> None:
     assert schema(float, InputField(default=1.0)) == {"type": "number", "default": 1.0}
 
 
+def test_the_unit_of_a_number_is_in_the_schema() -> None:
+    assert schema(float, InputField(default=1.0, unit="s"))["x-reactor-ui"] == {"unit": "s"}
+
+
 def test_order_zero_is_kept() -> None:
     assert schema(bool, InputField(default=True, order=0))["x-reactor-ui"] == {"order": 0}
 
@@ -97,6 +101,8 @@ WRONG: list[Any] = [
     pytest.param(float, {"step": 0}, "step=0 is not a number above 0", id="step 0"),
     pytest.param(int, {"step": 0.5}, "step=0.5 of an int must be a whole number", id="half step of an int"),
     pytest.param(bool, {"default": True, "step": 1}, "step applies to int, float", id="step of a bool"),
+    pytest.param(bool, {"default": True, "unit": "s"}, "unit applies to int, float", id="unit of a bool"),
+    pytest.param(float, {"unit": 3}, "unit must be one line of text, not 3", id="unit no text"),
     pytest.param(float, {"placeholder": "a"}, "placeholder applies to str", id="placeholder of a number"),
     pytest.param(Literal["a"], {"default": "a", "prominent": True}, "prominent applies to str", id="prominent choice"),
     pytest.param(float, {"label": "a\nb"}, "label must be one line of text", id="label of two lines"),
