@@ -84,7 +84,7 @@ def test_a_gamepad_lights_the_keys_that_do_the_same(stage: Page) -> None:
     expect(stage.locator("[data-held]")).to_have_count(0)
 
 
-def test_sticks_and_buttons_light_them_too(browser: Browser, server: FakeServer) -> None:
+def test_sticks_and_buttons_light_up_while_they_are_held(browser: Browser, server: FakeServer) -> None:
     server.script.events = WALKER
     with open_page(browser, server.url, drawer=False) as page:
         page.goto("/")
@@ -94,9 +94,10 @@ def test_sticks_and_buttons_light_them_too(browser: Browser, server: FakeServer)
         stick, run = page.locator(".touch-stick"), page.locator(".touch").get_by_role("button", name="Run")
         expect(stick).to_be_visible()
         fingers = Fingers(page)
-        x, y = (stick.bounding_box() or {})["x"] + 50, (stick.bounding_box() or {})["y"] + 50
-        button = run.bounding_box()
+        ring, button = stick.bounding_box(), run.bounding_box()
+        assert ring is not None
         assert button is not None
+        x, y = ring["x"] + 50, ring["y"] + 50
         fingers.put((x, y), (button["x"] + 20, button["y"] + 20))
         fingers.move((x, y - 60), (button["x"] + 20, button["y"] + 20))
         expect(stick).to_have_attribute("data-held", "")

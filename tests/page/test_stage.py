@@ -47,7 +47,7 @@ def pause(page: Page) -> None:
 
 
 def wait_s(page: Page, seconds: float) -> None:
-    page.clock.run_for(1000 * seconds)
+    page.clock.run_for(round(1000 * seconds))
 
 
 def expect_faded(page: Page, faded: bool) -> None:

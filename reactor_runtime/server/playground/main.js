@@ -6,7 +6,11 @@ import { Drawer } from "./drawer.js";
 import { Stage } from "./stage.js";
 import { describeStatus, Status } from "./status.js";
 
-if (new URLSearchParams(location.search).has("embed")) document.documentElement.dataset.embed = "";
+const options = new URLSearchParams(location.search);
+if (options.has("embed")) {
+  document.documentElement.dataset.embed = "";
+  for (const name of ["background", "fit", "hints"]) document.documentElement.dataset[name] = options.get(name) ?? "";
+}
 const drawer = new Drawer(byId("drawer"));
 // Only in the page of a replay.
 const timeline = byId("timeline") && (await import("./timeline.js"));

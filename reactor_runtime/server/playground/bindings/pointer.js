@@ -170,10 +170,11 @@ export class Pointer {
   }
 }
 
-/** Return the rectangle of the frame on a canvas; the canvas may have another aspect ratio. */
+/** Return the rectangle of the frame on a canvas; of another aspect ratio, it is within the canvas or covers it. */
 function frameRect(canvas) {
   const box = canvas.getBoundingClientRect();
-  const scale = Math.min(box.width / canvas.width, box.height / canvas.height);
+  const scales = [box.width / canvas.width, box.height / canvas.height];
+  const scale = getComputedStyle(canvas).objectFit === "cover" ? Math.max(...scales) : Math.min(...scales);
   const [width, height] = [canvas.width * scale, canvas.height * scale];
   return { left: box.left + (box.width - width) / 2, top: box.top + (box.height - height) / 2, width, height };
 }
