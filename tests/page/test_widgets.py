@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, FilePayload, Locator, Page, expect
 from reactor_runtime.manifest import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
 
-from .conftest import open_page
+from .conftest import DRAWER, open_page
 from .fake_server import PLAYGROUND, FakeServer
 from .schemas import NULL, action, setter
 
@@ -171,6 +171,7 @@ def test_a_date_and_time_is_shown_in_the_zone_of_the_browser_and_sent_in_utc(bro
         contextlib.closing(context.new_page()) as page,
     ):
         server.script.events = EVENTS
+        page.add_init_script(DRAWER)
         page.goto(server.url)
         box = page.locator('[data-event="set_start"] input')
         expect(box).to_be_enabled()
@@ -241,4 +242,4 @@ def test_the_author_s_texts_and_presets_are_shown(page: Page, server: FakeServer
     expect(page.get_by_role("heading", name="Aurora")).to_be_visible()
     expect(page).to_have_title(re.compile("Aurora"))
     expect(page.locator("#about")).to_have_text("Paints light.")
-    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--heat')") == "#0a7d55"
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--authors')") == "#0a7d55"

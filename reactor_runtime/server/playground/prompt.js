@@ -104,6 +104,7 @@ export class PromptBar {
     this.#history.open(this.#session.model);
     this.#awaited = null;
     this.#show("");
+    setText(this.#error, "");
     this.#known = value;
     if (!this.#edited) this.#write(value);
   }

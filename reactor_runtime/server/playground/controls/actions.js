@@ -40,6 +40,12 @@ export class Action {
     if (old instanceof Action) for (const row of this.#rows) row.adopt(old.#rows.find(({ name }) => name === row.name));
   }
 
+  /** Start a session: the errors of the one before are over. */
+  restart() {
+    this.#error.textContent = "";
+    for (const { fail } of this.#rows) fail("");
+  }
+
   async #submit() {
     const values = readAll(this.#rows);
     if (!values) return;

@@ -50,7 +50,8 @@ export class Controls {
   /** Start a session. */
   restart(events, state, tracks) {
     this.update(events, state, tracks);
-    for (const control of this.#live) control.restart(state[control.field]);
+    for (const { control } of this.#kept.values()) control.restart(state[control.field]);
+    if (this.hasPrompt) this.#promptBar.restart(state[this.#promptBar.field]);
   }
 
   /** Show the controls of these events; those that stay keep their elements, so that nothing moves during use. */
@@ -123,12 +124,14 @@ export class Controls {
     return control;
   }
 
-  /** Make a button for each preset of the manifest; it sends the values of the fields that the model has. */
+  /** Make a card for each preset of the manifest; it sends the values of the fields that the model has. */
   #makePresets(presets) {
-    const buttons = Object.entries(presets).map(([name, values]) =>
-      el("button", { type: "button", class: "example", onclick: () => this.set(values) }, name),
-    );
-    return buttons.length ? [el("div", { class: "examples", role: "group", "aria-label": "Presets" }, ...buttons)] : [];
+    const cards = Object.entries(presets).map(([name, values]) => {
+      const text = Object.values(values).map((value) => (typeof value === "string" ? value : JSON.stringify(value)));
+      const parts = [el("b", {}, name), el("span", { "aria-hidden": "true" }, text.join(" · "))];
+      return el("button", { type: "button", class: "preset", "aria-label": name, onclick: () => this.set(values) }, ...parts);
+    });
+    return cards.length ? [el("div", { class: "presets", role: "group", "aria-label": "Presets" }, ...cards)] : [];
   }
 
   #update() {

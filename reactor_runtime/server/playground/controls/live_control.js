@@ -7,6 +7,7 @@ import { throttledSender } from "./throttle.js";
 
 // The state message follows the reply closely; until then the user's value stays.
 const SETTLE_MS = 250;
+const NUMBERS = ["number", "range", "pair"];
 
 export class LiveControl {
   #event;
@@ -84,6 +85,7 @@ export class LiveControl {
   /** Start a session with its state; only a value that was typed and not sent is kept. */
   restart(value = this.#spec.default) {
     this.#known = value;
+    this.#row.fail("");
     if (!this.#edited) this.#settle();
   }
 
@@ -122,7 +124,7 @@ export class LiveControl {
   #commit() {
     try {
       const value = this.#row.widget.read();
-      if (value === undefined) throw new Error("a value is needed");
+      if (value === undefined) throw new Error(NUMBERS.includes(this.#spec.kind) ? "Enter a number" : "Enter a value");
       this.#sender.push(value);
     } catch (error) {
       this.#row.fail(error.message);

@@ -26,19 +26,30 @@ export function slider(spec, options, attributes) {
     box.value = value ?? min;
     place(box.value);
   };
-  return { main: slider, aside: box, read: () => readNumber(box), write, held: () => slider.matches(":active") };
+  const main = el("div", { class: "slider" }, slider, ends(spec, spec));
+  return { main, aside: withUnit(spec, box), read: () => readNumber(box), write, held: () => slider.matches(":active") };
 }
+
+/** Show the ends of a slider below it. */
+const ends = ({ min, max }, { ui }) =>
+  el("div", { class: "limits", "aria-hidden": "true" }, ...[min, max].map((end) => el("span", {}, withUnitText(end, ui))));
+
+const withUnitText = (value, { unit }) => (unit ? `${value}${/^[%°]/.test(unit) ? "" : " "}${unit}` : String(value));
+
+/** Return an element with the unit after it; the element itself without one. */
+const withUnit = ({ ui: { unit } }, element) =>
+  unit ? el("span", { class: "aside" }, element, el("span", { class: "unit" }, unit)) : element;
 
 export function number(spec, options, attributes) {
   const box = numberBox(spec, options, attributes);
-  return { aside: box, read: () => readNumber(box), write: (value) => (box.value = value ?? "") };
+  return { aside: withUnit(spec, box), read: () => readNumber(box), write: (value) => (box.value = value ?? "") };
 }
 
 /** A number box, and a button that sets a random number. */
 export function seed(spec, options, attributes) {
   const { min = 0, max = LARGEST_SEED } = spec;
   const widget = number(spec, options, attributes);
-  const box = widget.aside;
+  const box = widget.aside.querySelector?.("input") ?? widget.aside;
   const onclick = () => {
     box.value = min + Math.floor(Math.random() * (max - min + 1));
     box.dispatchEvent(new Event("input", { bubbles: true }));
@@ -46,7 +57,7 @@ export function seed(spec, options, attributes) {
   };
   const title = `Random ${options.label.toLowerCase()}`;
   const dice = el("button", { type: "button", class: "button dice", title, "aria-label": title, onclick });
-  return { ...widget, aside: el("span", { class: "aside" }, dice, box) };
+  return { ...widget, aside: el("span", { class: "aside" }, dice, widget.aside) };
 }
 
 /** A dial in degrees, clockwise from the top; without limits it counts turns. */
@@ -99,26 +110,27 @@ export function xy(spec, options, attributes) {
 export function range(spec, options, attributes) {
   const pair = numberBoxes(spec, options, attributes, ["from", "to"], () => place());
   const slid = (moved) => {
-    const values = ends.map((end) => Number(end.value));
-    if (values[0] > values[1]) ends[moved].value = values[1 - moved];
-    for (const [i, end] of ends.entries()) pair.boxes[i].value = end.value;
+    const values = thumbs.map((end) => Number(end.value));
+    if (values[0] > values[1]) thumbs[moved].value = values[1 - moved];
+    for (const [i, end] of thumbs.entries()) pair.boxes[i].value = end.value;
     fill();
     options.commit();
   };
-  const ends = spec.parts.map(({ min, max, step }, i) => {
+  const thumbs = spec.parts.map(({ min, max, step }, i) => {
     const label = `${options.label}, ${["from", "to"][i]}, slider`;
     return el("input", { type: "range", class: "end", min, max, step, "aria-label": label, oninput: () => slid(i) });
   });
   const fill = () => {
     for (const [i, name] of ["--from", "--to"].entries())
-      both.style.setProperty(name, `${100 * shareOf(ends[i].value, spec.parts[i])}%`);
+      both.style.setProperty(name, `${100 * shareOf(thumbs[i].value, spec.parts[i])}%`);
   };
   const place = () => {
-    for (const [i, end] of ends.entries()) end.value = pair.boxes[i].value;
+    for (const [i, end] of thumbs.entries()) end.value = pair.boxes[i].value;
     fill();
   };
-  const both = el("div", { class: "ends" }, ...ends);
-  return { ...pair.widget, main: both, held: () => both.matches(":active") };
+  const both = el("div", { class: "ends" }, ...thumbs);
+  const main = el("div", { class: "slider" }, both, ends(spec.parts[0], spec));
+  return { ...pair.widget, main, held: () => both.matches(":active") };
 }
 
 /** `place()` shows the numbers of the boxes. */
@@ -135,7 +147,8 @@ function numberBoxes(spec, options, attributes, names, place) {
     for (const [i, box] of boxes.entries()) box.value = values?.[i] ?? "";
     place();
   };
-  return { boxes, widget: { aside: el("span", { class: "aside pair" }, ...boxes), read, write } };
+  const aside = withUnit(spec, el("span", { class: "aside pair" }, ...boxes));
+  return { boxes, widget: { aside, read, write } };
 }
 
 /** A number is sent when it is complete (Enter, arrow, leaving the box), not while digits are being typed. */
@@ -147,7 +160,7 @@ function numberBox({ step, integer }, { edited, commit }, attributes) {
 }
 
 function readNumber(box) {
-  if (box.validity.badInput) throw new Error("not a number");
+  if (box.validity.badInput) throw new Error("Enter a number");
   return box.value === "" ? undefined : Number(box.value);
 }
 
