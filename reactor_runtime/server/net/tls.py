@@ -243,10 +243,10 @@ class TlsConnection(Transport, asyncio.Protocol):
         answer, data = self.tls.to_send(), b"".join(pieces)
         if answer and not self._closing:
             self._below.write(answer)
-        # The protocol above charges the time to receive what it gets.
-        self.share.spend(now, time.thread_time() - began_s + (0.0 if data else RECEIVED_S))
         if data:
             self._protocol.data_received(data)
+        # The protocol above charges the estimate for what it receives.
+        self.share.spend(now, time.thread_time() - began_s + (0.0 if data else RECEIVED_S))
         if not self._wait_for_debt(now):
             self._read_on()
         return False
