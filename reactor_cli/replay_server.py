@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from reactor_runtime.manifest import Manifest, PageSettings
+    from reactor_runtime.manifest import Manifest
+    from reactor_runtime.page_settings import PageSettings
     from reactor_runtime.recording.configs import ReplayConfig
     from reactor_runtime.recording.file import SessionRecording
     from reactor_runtime.run_options import RunOptions
@@ -67,7 +68,7 @@ def _check_contract(recording: SessionRecording, manifest: Manifest) -> dict[str
 
 
 def _page_settings(recording: SessionRecording, manifest: Manifest, fps: float | None) -> PageSettings:
-    from reactor_runtime.manifest import Timeline
+    from reactor_runtime.page_settings import Timeline
     from reactor_runtime.replaying.recorded_frames import RecordedFrames, marks_of
 
     frames = RecordedFrames.of(recording, fps)

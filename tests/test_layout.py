@@ -25,6 +25,7 @@ SHARED = frozenset(
         "log_limits",
         "network",
         "oom_kills",
+        "page_settings",
         "option",
         "output_file",
         "prints",
@@ -273,11 +274,6 @@ def test_pure_packages_have_no_clock_and_no_loop(package: str) -> None:
             top = name.partition(".")[0]
             excused = (str(path.relative_to(ROOT / "reactor_runtime")), top) in EXCUSED
             assert top not in WAITING or excused, f"{path}:{line} imports {top}"
-
-
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_has_at_most_500_lines(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 500
 
 
 def test_the_client_is_there_without_the_server_and_the_authoring_side() -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.errors import ConfigError, Location, ManifestError, UsageError
-from reactor_runtime.manifest import KEYS, Manifest, PageSettings, kebab_case, load, unread_config
+from reactor_runtime.manifest import KEYS, Manifest, kebab_case, load, unread_config
+from reactor_runtime.page_settings import PageSettings
 
 
 def project(tmp_path: Path, text: str) -> Path:

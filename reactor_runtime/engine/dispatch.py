@@ -208,7 +208,7 @@ class Dispatcher:
     async def _apply_change(self, change: ClientChange, hooks: ClientHooks | None) -> None:
         session, log = self._session, self._session.log
         if log is not None:
-            data = {"client": change.client.id, "role": change.client.role, "joined_at": change.client.joined_at}
+            data = {"client": change.client.id, "role": change.client.role, "joined_at": change.client._joined_at_unix}
             name = JOINED if change.joined else LEFT
             log.on_event(
                 session.steps, ClientEvent(session.id, change.client.id, None, name, json.dumps(data)), skipped=False

@@ -456,7 +456,16 @@ class Host:
         self._sink.send(ipc.Ended(session.id, error, session.end_reason, crashed=self.crashed))
 
     def _client_info(self, client: str, role: str, joined_at_unix: float) -> ClientInfo:
-        return ClientInfo(client, joined_at_unix, role=role, _send=lambda message: self.runtime.send(message, client))
+        # A program of 3.x compares it with `time.monotonic()`.
+        is_of_3 = self.served.contract.follows_clients
+        joined_at = joined_at_unix - time.time() + time.monotonic() if is_of_3 else joined_at_unix
+        return ClientInfo(
+            client,
+            joined_at,
+            role=role,
+            _joined_at_unix=joined_at_unix,
+            _send=lambda message: self.runtime.send(message, client),
+        )
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""

@@ -124,7 +124,9 @@ class Moderation:
         return [field for field in fields if field in given]
 
     def _decide(self, current: _Current, held: _Held, fields: Sequence[str]) -> None:
-        work = functools.partial(_moderate, self._served.model, held, fields, current.session.client)
+        session = current.session
+        client = session.clients.get(held.checked.event.client, session.client)
+        work = functools.partial(_moderate, self._served.model, held, fields, client)
         decision = self._loop.run(work, current.loop)
         current.deciding.add(decision)
 
@@ -138,7 +140,7 @@ class Moderation:
             current.deciding.discard(decision)
             # An exception that nobody reads would be logged.
             failed = not decision.cancelled() and decision.exception() is not None
-            if self._current is current and not current.session.stopping:
+            if self._current is current and not session.stopping:
                 self._apply(current, held, decision)
             elif failed:
                 logger.debug("moderate() failed after the end of its session")

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from reactor_runtime.manifest import PageSettings
+from reactor_runtime.page_settings import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
 
 from .conftest import open_page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from reactor_runtime.manifest import PageSettings
+from reactor_runtime.page_settings import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.pages import PLAYGROUND
 from reactor_runtime.wire.reload import ReloadError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, FilePayload, Locator, Page, expect
 
-from reactor_runtime.manifest import PageSettings
+from reactor_runtime.page_settings import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
 
 from .conftest import DRAWER, open_page

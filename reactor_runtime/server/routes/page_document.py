@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from reactor_runtime import manifest as manifest_file
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.manifest import Manifest, PageSettings
+from reactor_runtime.manifest import Manifest
+from reactor_runtime.page_settings import PageSettings
 from reactor_runtime.server.security.middleware import IMAGE_FOLDER
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime import manifest
-from reactor_runtime.manifest import PageSettings, Timeline
+from reactor_runtime.page_settings import PageSettings, Timeline
 from reactor_runtime.server.routes.page_document import PageDocument, SavedPage
 from reactor_runtime.server.routes.pages import PLAYGROUND
 
