@@ -21,6 +21,7 @@ async ([pictures, sound]) => {
   const text = (file) => btoa(Array.from(file, (byte) => String.fromCharCode(byte)).join(""));
   const later = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   const session = Object.assign(new EventTarget(), { role: "controller" });
+  Object.defineProperty(session, "maySend", { get() { return this.role === "controller"; } });
   session.limits = {};
   session.tracks = [["camera", "video"], ["depth", "video"], ["voice", "audio"]].map(
     ([name, kind]) => ({ name, kind, direction: "in", sampleRate: 16000 }));

@@ -19,7 +19,8 @@ export class Publisher {
   constructor(link) {
     this.#link = link;
     const { session, closing } = link;
-    const onStatus = () => session.maySend || this.#frames.forEach((frame) => frame.clear());
+    const onStatus = ({ detail }) =>
+      (detail.role && session.maySend) || this.#frames.forEach((frame) => frame.clear());
     session.addEventListener("status", onStatus, { signal: closing });
   }
 
