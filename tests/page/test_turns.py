@@ -24,7 +24,9 @@ def test_who_waits_watches_and_sees_the_place(page: Page, server: FakeServer) ->
     expect(page.locator("#notice")).to_contain_text("starts when it is your turn")
     server.release()
     expect(page.locator("canvas[data-seq]")).to_be_attached()
-    expect(page.locator("#notice")).to_be_hidden()
+    # Over the frames of the session that runs.
+    expect(page.locator("#notice-place")).to_have_text("2")
+    expect(page.locator("#notice")).to_be_visible()
     expect_phase(page, "waiting")
     expect(page.locator("html[data-live]")).to_be_attached()
     server.broadcast("reactor.queue", position=1, length=1)
