@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playw
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.page.conftest import launch  # noqa: E402
+from tests.page.conftest import DRAWER, launch  # noqa: E402
 from tests.page.fake_server import FakeServer  # noqa: E402
 from tests.page.states import STATES  # noqa: E402
 from tests.server.running import scaffolded, serving  # noqa: E402
@@ -56,8 +56,10 @@ def template(
     ):
         page.goto(f"http://127.0.0.1:{server.port}/")
         page.locator("canvas[data-seq]").wait_for()
-        page.locator("#controls .group").first.wait_for()
+        page.locator(".tools").wait_for(state="attached")
         page.wait_for_timeout(3000)
+        # What has faded comes back.
+        page.mouse.move(640, 300)
         yield page
 
 
@@ -70,6 +72,7 @@ def save_states(browser: Browser, name: str, states: dict[str, str], size: tuple
     images = []
     for state, scheme in states.items():
         with FakeServer() as server, opened(browser, (1240, 780), scheme) as page:
+            page.add_init_script(DRAWER)
             STATES[state](page, server)
             page.wait_for_timeout(500)
             images.append(Image.open(io.BytesIO(page.screenshot())).convert("RGB").resize(size))
@@ -118,6 +121,7 @@ def figures(browser: Browser) -> None:
 
 def trace(browser: Browser) -> None:
     with template(browser, "prompt", "my-diffusion", DESKTOP, "light") as page:
+        page.get_by_role("button", name="Controls").click()
         slider = page.locator("[name=strength]")
         for idx in range(20):
             slider.fill(f"{0.3 + 0.03 * idx:.2f}")
@@ -136,9 +140,6 @@ def camera(browser: Browser) -> None:
 
 def inputs(browser: Browser) -> None:
     with template(browser, "world", "my-world", (1176, 735), "light") as page:
-        page.get_by_text("Keys and pointer").click()
-        # Without the ring of the focus.
-        page.evaluate("document.activeElement.blur()")
         page.keyboard.down("w")
         page.wait_for_timeout(1500)
         save("inputs", page)

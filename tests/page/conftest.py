@@ -28,7 +28,7 @@ WHOLE = ("chromium", "chromium-browser", "google-chrome")
 SHELL = "chromium-headless-shell"
 TIMEOUT_MS = 1000 * TIMEOUT_S
 # Most tests are about the controls: as for a user who has opened the drawer of these models.
-DRAWER = """if (!localStorage.getItem("reactor.drawer"))
+DRAWER = """if (location.origin !== "null" && !localStorage.getItem("reactor.drawer"))
   localStorage.setItem("reactor.drawer", '{"aurora": true, "my-model": true, "demo": true}');"""
 EXPECTED = (
     "ERR_CONNECTION_REFUSED",

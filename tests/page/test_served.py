@@ -80,7 +80,7 @@ def test_second_page_waits_and_is_served_when_the_first_closes(
         expect(second.get_by_role("status")).to_have_text("Waiting: position 1 of 1")
         page.locator("[name=brightness]").fill("0")
         second.wait_for_function(f"() => ({PIXELS})(document.querySelector('canvas')) < 2")
-        expect(second.locator("#notice")).to_be_hidden()
+        expect(second.locator("#notice-place")).to_have_text("1")
         expect(second.locator("[name=brightness]")).to_be_disabled()
         page.goto("about:blank")
         expect(second.locator("html[data-phase=connected]")).to_be_attached()
