@@ -35,6 +35,8 @@ STANDSTILL_S = 0.001
 BUSY_PASSES = 20_000
 # Real time; the loop of a test does not wait longer for a thread.
 THREAD_PATIENCE_S = 5.0
+# Real time; a thread begins at most so much later because another one runs, which may wait for this one.
+TURN_S = 0.05
 # On a busy machine each of these short waits takes longer, and the thread gets more time.
 PATIENCE_WAITS = 50
 
@@ -127,6 +129,9 @@ class FakeClock:
 class RunningThreads:
     """Track which threads of the model run; the loop waits until none does. `post` calls back on that loop.
 
+    Threads run one after the other, in the order in which the loop wakes them, so that what they emit has the same
+    order in each run.
+
     A session that polls `should_stop()` waits there until a command or an input comes, or 10 ms have passed, 100 ms
     with monitoring disabled. Otherwise it would poll for ever, because time stands still while it runs.
     """
@@ -135,6 +140,7 @@ class RunningThreads:
         self._post = post
         self._clock = clock
         self._lock = threading.Lock()
+        self._rested = threading.Condition(self._lock)
         # How much work each thread has begun and not ended.
         self._work: weakref.WeakKeyDictionary[threading.Thread, int] = weakref.WeakKeyDictionary()
         self._running: set[threading.Thread] = set()
@@ -159,6 +165,7 @@ class RunningThreads:
             work = self._work[thread] = self._work.get(thread, 0) + 1
             # A thread with more than this work may wait at a gate.
             if work == 1:
+                self._await_others(thread)
                 self._running.add(thread)
 
     def end_work(self, thread: threading.Thread) -> None:
@@ -197,13 +204,20 @@ class RunningThreads:
     def resume(self, thread: threading.Thread) -> None:
         with self._lock:
             if thread in self._work:
+                self._await_others(thread)
                 self._running.add(thread)
+
+    def _await_others(self, thread: threading.Thread) -> None:
+        """Wait until no other thread runs, or for a moment; with the lock."""
+        ours = {thread, threading.current_thread()}
+        self._rested.wait_for(lambda: not self._running - ours, TURN_S)
 
     def rest(self, thread: threading.Thread) -> None:
         """Count a thread as waiting, and wake the loop to check whether others run."""
         with self._lock:
             self._running.discard(thread)
             self._not_awaited.discard(thread)
+            self._rested.notify_all()
         self._post(_wake)
 
     def _wait(self, gate: _FakeGate, seconds: float) -> None:
