@@ -1,4 +1,4 @@
-"""A pipeline over two ranks with a process group of gloo, served by `reactor run`."""
+"""A pipeline, and an app of 3.x, over two ranks with a process group of gloo, served by `reactor run`."""
 
 from __future__ import annotations
 
@@ -38,6 +38,47 @@ class MyModel(ReactorPipeline):
     @event(name="do")
     def do(self, task: str):
         self.state._task = task
+"""
+APP = """
+from workers import Painter
+
+
+class AppState(InputState):
+    _task = "paint"
+
+
+class Failed(ModelMessage):
+    reason: str
+
+
+class App(ReactorApp):
+    state: AppState
+    output: MyOutput
+    fps = 30
+
+    def load(self, config_path: Path | None):
+        self.runner = DistributedRunner(Painter, world_size=2, call_timeout=5, load_kwargs={"level": 40})
+        self.runner.start()
+
+    def generate(self, input):
+        return MyOutput(main_video=self.runner.generate(input._task))
+
+    async def process_output(self, outcome):
+        if isinstance(outcome.error, ValueError):
+            self.state._task = "paint"
+            await self.send(Failed(reason=str(outcome.error)))
+            return None
+        return await super().process_output(outcome)
+
+    @event(name="do")
+    def do(self, task: str):
+        self.state._task = task
+"""
+APP_MANIFEST = """
+apiVersion: v1
+kind: Model
+model: {name: ranked}
+runtime: {import: "pipeline:App"}
 """
 WORKERS = """
 import os
@@ -144,6 +185,24 @@ async def test_a_dead_rank_ends_the_session_and_the_next_one_waits_for_other_ran
         await waiting.data("reactor.session", phase="started")
         assert (await waiting.frame()).level == pytest.approx(100, abs=3)
     until_replaced(server, before)
+
+
+async def test_an_app_handles_an_exception_of_its_ranks_and_starts_again_without_one(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project", "from pathlib import Path\n" + APP)
+    write_workers(project, level=0)
+    (project / "reactor.yaml").write_text(APP_MANIFEST)
+    with serving(project) as server:
+        before = ranks(server)
+        async with controlling(server.url) as controller:
+            await controller.send("do", {"task": "raise"})
+            assert await controller.data("failed") == {"reason": "out of paint"}
+            assert (await controller.frame()).level == pytest.approx(100, abs=3)
+            await controller.send("do", {"task": "die"})
+            code, reason = await controller.closed()
+        assert code == 1011
+        assert "rank 1 of Painter was killed" in reason
+        until_replaced(server, before)
+        await paints(server)
 
 
 async def test_a_rank_that_dies_without_a_session_is_replaced(server: RunningServer) -> None:
