@@ -61,6 +61,13 @@ def test_caps_are_where_the_keys_are(stage: Page, server: FakeServer) -> None:
     assert max(w, right[0]) < 640
 
 
+def test_keys_without_a_place_are_named_beside_the_caps(stage: Page, server: FakeServer) -> None:
+    server.script.events = {"set_climb": setter("climb", "", bound(AXIS, keys("PageDown", "PageUp")))}
+    stage.reload()
+    expect(stage.locator(".caps > span")).to_have_text("page up page down climb")
+    expect(stage.locator(".caps figure")).to_have_count(0)
+
+
 def test_a_cap_is_lit_while_its_key_is_held(stage: Page) -> None:
     stage.keyboard.down("w")
     stage.keyboard.down("Shift")

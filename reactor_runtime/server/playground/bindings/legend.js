@@ -131,15 +131,17 @@ export class Legend {
     return caps.size ? el("figure", {}, el("div", {}, ...caps.values()), caption) : null;
   }
 
-  #cap(code, name = null) {
-    const cap = el("kbd", { class: "plate", "data-key": code }, this.#label(code), name);
+  #cap(code, name = null, style = "plate") {
+    const cap = el("kbd", { class: style, "data-key": code }, this.#label(code), name);
     this.#caps.set(code, [...(this.#caps.get(code) ?? []), cap]);
     return cap;
   }
 
-  /** Describe the sources of a target that are no keys with a place. */
+  /** Describe the sources of a target that are neither keys with a place nor those of a button. */
   #other(target) {
-    const isDrawn = ({ kind, key }) => kind === "keys" || (kind === "key" && (target.press || placeOnRows(key) || ARROWS[key]));
+    const hasPlace = (code) => placeOnRows(code) || ARROWS[code];
+    const isDrawn = ({ kind, key, keys = [key] }) =>
+      /^keys?$/.test(kind) && (target.press !== undefined || keys.every(hasPlace));
     const labels = target.sources.filter((source) => !isDrawn(source)).flatMap((source) => this.#labels(source));
     const keys = labels.flatMap((label, i) => [i ? " " : "", el("kbd", {}, label)]);
     return labels.length ? el("span", { class: "plate" }, ...keys, ` ${labelOf(target)}`) : null;
@@ -149,11 +151,7 @@ export class Legend {
   #pill(target) {
     const keys = target.sources.filter(({ kind }) => kind === "key");
     if (!target.press || !keys.length) return [];
-    const caps = keys.map(({ key }) => {
-      const cap = el("kbd", { "data-key": key }, this.#label(key));
-      this.#caps.set(key, [...(this.#caps.get(key) ?? []), cap]);
-      return cap;
-    });
+    const caps = keys.map(({ key }) => this.#cap(key, null, ""));
     const name = target.label ?? humanise(target.name);
     const onclick = () => target.press();
     // A mouse leaves the focus where it is, or the button would take its own key from the model.
