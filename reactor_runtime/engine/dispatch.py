@@ -143,13 +143,23 @@ class Dispatcher:
         self._session.wake()
 
     def accept_change(self, change: ClientChange) -> None:
-        """Keep a change of the session's clients; a client that leaves before its `@connected` changes nothing."""
-        came = ClientChange(change.client, joined=True)
-        if not change.joined and came in self._waiting:
-            self._waiting.remove(came)
-            return
+        """Keep a change of the session's clients.
+
+        A client that leaves before its `@connected`, and of which no event waits, changes nothing.
+        """
+        client = change.client
+        if not change.joined:
+            came = ClientChange(client, joined=True)
+            if came in self._waiting and not self._has_sent(client):
+                self._waiting.remove(came)
+                return
+            self._session.leaving[client.id] = client
         self._waiting.append(change)
         self._session.wake()
+
+    def _has_sent(self, client: ClientInfo) -> bool:
+        """Return whether an event of a client waits."""
+        return any(isinstance(each, _Numbered) and each.checked.event.client == client.id for each in self._waiting)
 
     def check_again(self, check: Callable[[ClientEvent], CheckedEvent | EventRefused]) -> None:
         """Check the waiting events against the contract of new code; those that it does not accept are answered."""
@@ -215,6 +225,8 @@ class Dispatcher:
             )
         if hooks is not None:
             await hooks.apply(change)
+        if not change.joined:
+            session.leaving.pop(change.client.id, None)
         if log is not None:
             log.on_applied()
 
@@ -255,7 +267,7 @@ class Dispatcher:
     async def _call_handler(self, checked: CheckedEvent) -> object:
         spec = checked.spec
         arguments = checked.arguments
-        sender = self._session.clients.get(checked.event.client)
+        sender = self._session.find_client(checked.event.client)
         if spec.client_parameter is not None and sender is not None:
             arguments = {**arguments, spec.client_parameter: sender}
         return await self._call(self._served.model, spec, self._session, arguments)

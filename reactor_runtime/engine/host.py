@@ -533,6 +533,7 @@ class Host:
                 if current is not None and current[0].id == message.session:
                     left = current[0].clients.pop(message.client, None)
                     if left is not None:
+                        self._moderation.drop_client(left.id)
                         current[1].accept_change(ClientChange(left, joined=False))
                         self._end_waits(current[0])
             case ipc.Hold():

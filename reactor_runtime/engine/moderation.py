@@ -97,6 +97,11 @@ class Moderation:
         for decision in () if current is None else tuple(current.deciding):
             decision.cancel()
 
+    def drop_client(self, client_id: str) -> None:
+        """Drop the events of a client that has left: their handlers would run after its `@disconnected`."""
+        if self._current is not None:
+            self._current.held.pop(client_id, None)
+
     def accept(self, checked: CheckedEvent) -> None:
         """Pass an event on, now or when its values are accepted and no earlier event of its client waits."""
         current = self._current
@@ -125,7 +130,7 @@ class Moderation:
 
     def _decide(self, current: _Current, held: _Held, fields: Sequence[str]) -> None:
         session = current.session
-        client = session.clients.get(held.checked.event.client, session.client)
+        client = session.find_client(held.checked.event.client) or session.client
         work = functools.partial(_moderate, self._served.model, held, fields, client)
         decision = self._loop.run(work, current.loop)
         current.deciding.add(decision)
@@ -140,10 +145,11 @@ class Moderation:
             current.deciding.discard(decision)
             # An exception that nobody reads would be logged.
             failed = not decision.cancelled() and decision.exception() is not None
-            if self._current is current and not session.stopping:
+            is_held = held in current.held.get(held.checked.event.client, ())
+            if self._current is current and not session.stopping and is_held:
                 self._apply(current, held, decision)
             elif failed:
-                logger.debug("moderate() failed after the end of its session")
+                logger.debug("moderate() failed after the end of its session, or when the client had left")
 
         decision.add_done_callback(decided)
 

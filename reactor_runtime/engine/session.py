@@ -54,6 +54,8 @@ class ModelSession:
         self.id = session_id
         self.client = client
         self.clients = {client.id: client}
+        # Those that have left, until their @disconnected is due: the events that they have sent before come first.
+        self.leaving: dict[str, ClientInfo] = {}
         self.deserted = False
         # Whether reads that waited were interrupted, because no client was left.
         self.waits_ended = False
@@ -84,6 +86,10 @@ class ModelSession:
     def now(self) -> float:
         """Return the time of the session's clock, in monotonic seconds."""
         return self._clock.now()
+
+    def find_client(self, client_id: str) -> ClientInfo | None:
+        """Return a client that is there, or whose leaving is not handled yet."""
+        return self.clients.get(client_id) or self.leaving.get(client_id)
 
     def count_step(self) -> None:
         """Count an output of the model, or an Idle; on the thread that returned it."""

@@ -92,8 +92,8 @@ class SessionHooks:
         if not (self._follows and self.is_current):
             return
         if change.joined:
-            # It may have left meanwhile.
-            if change.client.id in self._session.clients and change.client.id not in self._greeted:
+            # It may have left without an event.
+            if self._session.find_client(change.client.id) and change.client.id not in self._greeted:
                 await self._greet(change.client)
         elif change.client.id in self._greeted:
             await self._part(change.client)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,9 +11,11 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.interface import (
     ClientInfo,
+    InputField,
     InputState,
     ModelMessage,
     Output,
@@ -106,13 +110,19 @@ class Room:
     def host(self) -> Host:
         return self.studio._host
 
-    def send(self, *messages: ipc.Message) -> None:
+    def send(self, *messages: ipc.Message | CheckedEvent) -> None:
         for message in messages:
             self.host.receive_message(message)
         self.studio.run(0.3)
 
     def join(self, client: str, role: str = "viewer") -> ipc.ClientJoined:
         return ipc.ClientJoined(self.studio._session, client, role, 0.0)
+
+    def event(self, name: str, client: str, **data: Any) -> CheckedEvent:
+        sent = ipc.ClientEvent(self.studio._session, client, None, name, json.dumps(data))
+        checked = check_event(self.host.served.contract.events, sent)
+        assert isinstance(checked, CheckedEvent)
+        return checked
 
     def leave(self, client: str) -> ipc.ClientLeft:
         return ipc.ClientLeft(self.studio._session, client)
@@ -210,6 +220,67 @@ def test_clients_and_events_are_handled_in_their_order() -> None:
         room.studio.send_event("who")
         room.send(room.join("v-1"), room.leave(CLIENT), room.join("v-2"), room.leave("v-2"))
         assert room.notes[2:] == [f"event of {CLIENT} on 7", "+v-1:viewer on 7", f"-{CLIENT} on 7"]
+
+
+def test_an_event_of_a_client_that_has_left_comes_before_its_end_and_with_that_client() -> None:
+    room = Room(Pipeline)
+    with room.studio:
+        room.studio.connect()
+        room.send(room.join("v-1"))
+        room.host.receive_message(room.event("who", "v-1"))
+        room.send(room.leave("v-1"))
+        assert room.notes[3:] == ["event of v-1 on 7", "-v-1 on 7"]
+        assert not room.host._current[0].leaving  # type: ignore[index]  # a session runs
+
+
+def test_a_client_that_sends_and_leaves_within_a_step_has_its_hooks() -> None:
+    room = Room(Pipeline)
+    with room.studio:
+        room.studio.connect()
+        room.send(room.join("v-1"), room.event("who", "v-1"), room.leave("v-1"))
+        assert room.notes[2:] == ["+v-1:viewer on 7", "event of v-1 on 7", "-v-1 on 7"]
+
+
+class Moderated(Hooks, ReactorPipeline):
+    state: Level
+    output: Picture
+    fps = 10
+
+    async def moderate(self, value: str, *, event: str, field: str, client: ClientInfo) -> bool:  # noqa: ARG002
+        self._note(f"{client.id} asks for {value}")
+        await asyncio.sleep(0.05)
+        return True
+
+    @event(name="say")
+    def say(self, client: ClientInfo, text: str = InputField(moderate=True)) -> None:
+        self._note(f"{client.id} says {text}")
+
+    def inference(self) -> Iterator[Picture]:
+        while True:
+            yield Picture(video=np.zeros((4, 4, 3), np.uint8))
+
+
+def test_a_value_is_moderated_for_the_client_that_sends_it() -> None:
+    room = Room(Moderated)
+    with room.studio:
+        room.studio.connect()
+        room.send(room.join("v-1"))
+        room.send(room.event("say", "v-1", text="hello"))
+        room.studio.run(1)
+        assert room.notes[3:] == ["v-1 asks for hello on 7", "v-1 says hello on 7"]
+
+
+def test_a_value_that_is_not_decided_when_its_client_leaves_is_dropped() -> None:
+    room = Room(Moderated)
+    with room.studio:
+        room.studio.connect()
+        room.send(room.join("v-1"))
+        room.host.receive_message(room.event("say", "v-1", text="hello"))
+        room.host.receive_message(room.event("who", "v-1"))
+        room.send(room.leave("v-1"))
+        room.studio.run(1)
+        # The thread of moderate() may come first.
+        assert sorted(room.notes[3:]) == ["-v-1 on 7", "v-1 asks for hello on 7"]
 
 
 def test_a_message_of_a_joining_client_is_for_it_alone() -> None:
