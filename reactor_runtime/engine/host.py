@@ -399,7 +399,7 @@ class Host:
                 return
             (parameter,) = spec.arguments.names
             session, data = current[0], json.dumps({parameter: {"upload": file.id}})
-            checked = self._check(ipc.ClientEvent(session.id, session.client.id, None, spec.name, data))
+            checked = self._check(ipc.ClientEvent(session.id, session.controller.id, None, spec.name, data))
             # The file may have made room for newer ones.
             if isinstance(checked, CheckedEvent):
                 current[1].accept(checked)

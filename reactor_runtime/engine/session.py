@@ -87,6 +87,11 @@ class ModelSession:
         """Return the time of the session's clock, in monotonic seconds."""
         return self._clock.now()
 
+    @property
+    def controller(self) -> ClientInfo:
+        """Return the controller; without one, the client that has started the session."""
+        return next((each for each in self.clients.values() if each.role == "controller"), self.client)
+
     def find_client(self, client_id: str) -> ClientInfo | None:
         """Return a client that is there, or whose leaving is not handled yet."""
         return self.clients.get(client_id) or self.leaving.get(client_id)

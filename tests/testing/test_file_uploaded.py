@@ -18,9 +18,11 @@ from reactor_runtime import (
     Video,
     event,
     file_uploaded,
+    session_started,
 )
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.interface.model.contract import ModelContract
+from reactor_runtime.ipc.messages import ClientJoined, ClientLeft
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import Studio, replay
 from tests.testing.recorded import recorded
@@ -87,6 +89,20 @@ def test_a_model_whose_events_take_no_files_gets_it_at_once() -> None:
         studio.upload(CAT)
         studio.run(0.2)
         assert names(studio) == ["cat.png of c-1"]
+
+
+def test_a_file_is_that_of_the_controller_that_continues_the_session() -> None:
+    class Followed(Viewer):
+        @session_started
+        def begin(self) -> None: ...
+
+    with Studio(Followed) as studio:
+        studio.connect()
+        studio._host.receive_message(ClientJoined(studio._session, "c-2", "controller", 0.0))
+        studio._host.receive_message(ClientLeft(studio._session, "c-1"))
+        studio.upload(CAT)
+        studio.run(0.2)
+        assert names(studio) == ["cat.png of c-2"]
 
 
 def test_a_file_of_a_session_that_is_over_is_given_to_nobody() -> None:
