@@ -193,7 +193,7 @@ class EngineSlot:
         """Continue the session, whose controller has left, with another one."""
         session = self.session
         assert session is not None, "it is vacant"
-        session.take_over(client)
+        session.take_over(client, shared=self.shared)
         logger.info(
             "session continued id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.log_fields
         )

@@ -169,9 +169,14 @@ class ServedSession:
         # One that was never subscribed.
         self.remove_client(self.controller)
 
-    def take_over(self, client: Client) -> None:
-        """Continue with another controller, which begins a turn; the secret of the former one becomes invalid."""
+    def take_over(self, client: Client, *, shared: bool) -> None:
+        """Continue with another controller, which begins a turn; the secrets of the former one become invalid.
+
+        In a `shared` session the key of uploads stays: all clients have it.
+        """
         self.resume_secret = secrets.token_urlsafe(24)
+        if not shared:
+            self.upload_key = secrets.token_urlsafe(16)
         self._continue_with(client)
 
     def _continue_with(self, client: Client) -> None:

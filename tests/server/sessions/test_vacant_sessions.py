@@ -130,6 +130,20 @@ async def test_the_former_controller_resumes_it_while_it_has_none(services: Admi
     assert not stopped(services)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+async def test_the_former_controller_can_not_upload_files_to_it(make: Make, shared: bool) -> None:
+    services = make()
+    assert services.engine.contract is not None
+    services.engine.contract["shared"] = shared
+    first = began(services)
+    key = services.slot.session.upload_key  # type: ignore[union-attr]
+    services.admission.detach(first)
+    welcome, _ = await told(services.come())
+    # Viewers of a shared session have the key too.
+    assert (welcome[1]["upload_key"] == key) is shared
+    assert welcome[1]["upload_key"] == services.slot.session.upload_key  # type: ignore[union-attr]
+
+
 async def test_a_queue_without_room_admits_a_controller_to_it(make: Make) -> None:
     services = make(most_waiting=0)
     services.admission.detach(began(services))
