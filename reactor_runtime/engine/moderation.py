@@ -21,6 +21,7 @@ from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, Ch
 from reactor_runtime.engine.drivers.threads import AuthorLoop, ThreadTracker
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session_log import messages_unlogged
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import FieldError, from_author
 from reactor_runtime.ipc.messages import EventRefused, ToServer
@@ -189,7 +190,8 @@ async def _moderate(model: Model, held: _Held, fields: Sequence[str], client: Cl
     for field in fields:
         held.field = field
         value = held.checked.arguments[field]
-        verdict = await author.moderate(value, event=held.checked.event.name, field=field, client=client)
+        with messages_unlogged():
+            verdict = await author.moderate(value, event=held.checked.event.name, field=field, client=client)
         if verdict is False:
             return True
         if verdict is not True and verdict is not None:

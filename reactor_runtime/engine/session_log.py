@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -12,6 +13,8 @@ from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.entries import Metadata, ReloadKind
+
+_logs_messages: ContextVar[bool] = ContextVar("reactor_logs_messages", default=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,16 @@ class CurrentLog:
             current[0].on_upload(file)
 
     def on_message(self, kind: str, data: dict[str, Any]) -> None:
-        if (current := self._current) is not None:
+        if (current := self._current) is not None and _logs_messages.get():
             log, steps = current
             log.on_message(steps(), kind, data)
+
+
+@contextlib.contextmanager
+def messages_unlogged() -> Iterator[None]:
+    """Leave messages that are sent in the block out of the log, because a replay does not run its code."""
+    token = _logs_messages.set(False)
+    try:
+        yield
+    finally:
+        _logs_messages.reset(token)

@@ -19,6 +19,7 @@ from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.errors import UsageError
 from reactor_runtime.interface import (
     Audio,
+    ClientInfo,
     CommandError,
     Idle,
     Input,
@@ -364,7 +365,7 @@ class Judging(ReactorPipeline):
     output: Plain
     asked: ClassVar[list[object]] = []
 
-    async def moderate(self, value: object, *, event: str, field: str, client: object) -> bool:  # noqa: ARG002
+    async def moderate(self, value: object, *, event: str, field: str, client: ClientInfo) -> bool:  # noqa: ARG002
         self.asked.append(value)
         return value != -1
 
@@ -385,6 +386,24 @@ def test_a_replay_applies_what_was_applied_and_does_not_moderate(tmp_path: Path)
     Judging.asked.clear()
     assert replay(recording.path, Judging).differences == []
     assert not Judging.asked
+
+
+class Telling(Judging):
+    async def moderate(self, value: object, *, event: str, field: str, client: ClientInfo) -> bool:  # noqa: ARG002
+        await client.send(Nudged(total=1))
+        await self.send(Nudged(total=2))
+        return True
+
+
+def test_messages_of_a_moderation_are_not_in_the_recording(tmp_path: Path) -> None:
+    with recorded(Telling, tmp_path) as studio:
+        studio.run(0.2)
+        studio.send_event("set_level", level=3)
+        studio.run(0.2)
+        assert len(studio.messages) == 2
+    recording = read_recording(recording_in(tmp_path))
+    assert not recording.messages
+    assert replay(recording.path, Telling).differences == []
 
 
 def test_missing_outputs_are_a_difference(tmp_path: Path) -> None:
