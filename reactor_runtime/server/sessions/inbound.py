@@ -1,4 +1,4 @@
-"""Messages from clients: the controller's events and media are checked and sent to its engine, others are refused.
+"""Messages from clients: events and media of those that may send are sent to the engine, others are refused.
 
 `routes/websocket.py` limits sizes and rates before; the engine checks events against the contract.
 """
@@ -30,7 +30,7 @@ class Inbound:
         self._admission = admission
 
     def route_event(self, client: Client, event: Event) -> None:
-        """Send a controller's event to the engine, or answer with an error."""
+        """Send an event to the engine of the client's session, or answer with an error."""
         served = self._sends_to(client)
         if served is None:
             code, why = ErrorCode.NOT_CONTROLLER, why_not(client, self._admission.slots)
@@ -43,7 +43,7 @@ class Inbound:
         client.send_error(code, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type)
 
     def route_media(self, client: Client, data: bytes) -> None:
-        """Send a controller's image or sound to the engine, or answer with an error.
+        """Send an image or a sound to the engine of the client's session, or answer with an error.
 
         Only the header is read here; the engine decodes the rest when the model reads it.
         """

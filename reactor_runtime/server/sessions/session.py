@@ -1,4 +1,4 @@
-"""A session in the server: messages of its controller to the engine, and messages of the engine to the clients.
+"""A session in the server: messages of its clients to the engine, and messages of the engine to the clients.
 
 The engine has a session of its own (`engine/session.py`). How long this one lasts is decided by `turn.py`.
 """
@@ -46,7 +46,7 @@ class SessionPhase(StrEnum):
 
 
 class ServedSession:
-    """Send the controller's events and media to the engine, and the engine's answers to the clients they are for.
+    """Send the clients' events and media to the engine, and the engine's answers to the clients they are for.
 
     `over` is set when the session has ended. `client_id` is the controller's id for the model, however often the
     controller resumes. With `has_clients` the model knows each client of the session, under the id of its connection.
