@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
 from collections.abc import Callable, Coroutine
@@ -72,8 +73,10 @@ def run_load(model: Model, config: ModelConfig, run: Callable[[Coroutine[Any, An
     elif not _is_in_loop():
         asyncio.run(loading)
     else:
+        # The owner of the runners that are started is in the context.
+        context = contextvars.copy_context()
         with ThreadPoolExecutor(1, thread_name_prefix="reactor-load") as pool:
-            pool.submit(asyncio.run, loading).result()
+            pool.submit(context.run, asyncio.run, loading).result()
 
 
 def _is_in_loop() -> bool:

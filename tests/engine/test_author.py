@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +10,13 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
-from reactor_runtime.authoring.model_config import config_of
+from reactor_runtime.authoring.model_config import ModelConfig, config_of
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.distributed.errors import RunnerUnhealthy
+from reactor_runtime.distributed.owner import Ranks, RunnerOwner, current_owner, owned_by
 from reactor_runtime.engine import author
 from reactor_runtime.errors import ConfigError, LoadError
+from reactor_runtime.interface import InputState, ReactorPipeline
 
 GOOD = """
 from reactor_runtime import InputState, Output, ReactorPipeline, Video
@@ -119,3 +123,28 @@ def test_a_config_of_a_block_model_that_is_missing_is_a_config_error(project: Pa
     write(project, BLOCKS)
     with pytest.raises(ConfigError, match=r"blocks\.yml doesn't exist"):
         config_of(import_class(project, "pipeline", "MyModel"), {}, project)
+
+
+class Owner:
+    def on_runner_start(self, ranks: Ranks) -> None: ...
+
+    def on_runner_lost(self, error: RunnerUnhealthy) -> None: ...
+
+
+class Starting(ReactorPipeline):
+    state: InputState
+    owner: RunnerOwner | None = None
+
+    async def load(self, _: dict[str, Any]) -> None:
+        self.owner = current_owner()
+
+    def inference(self) -> Iterator[None]:
+        yield None
+
+
+@pytest.mark.parametrize("owner", [Owner(), None], ids=["engine", "test"])
+async def test_runners_of_an_async_load_in_a_running_loop_have_the_owner(owner: Owner | None) -> None:
+    made = Starting()
+    with contextlib.nullcontext() if owner is None else owned_by(owner):
+        author.run_load(made, ModelConfig({}, {}))
+    assert made.owner is owner
