@@ -312,12 +312,13 @@ class Host:
             self._end_with(self._lost)
         while (start := await self._starts.get()) is not None and not self.crashed:
             await self._serve_session(start)
-        self._moderation.close()
         await self._driver.aclose()
         self.inputs.shutdown()
         # The process ends as soon as the channel is closed, without calling exit handlers.
         for ranks in tuple(self._ranks):
             await asyncio.to_thread(ranks.shutdown)
+        # Last, because it waits for author's code that may block its thread.
+        self._moderation.close()
 
     def _crash(self) -> None:
         """Serve no other session with this instance."""

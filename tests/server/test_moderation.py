@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from tests.server.client import controlling
@@ -55,3 +56,32 @@ def test_the_values_that_nobody_decides_about_are_named_at_the_start(tmp_path: P
     unmoderated = MODEL.replace("async def moderate", "async def unrelated")
     with serving(write_project(tmp_path, unmoderated)) as server:
         assert "not moderated, because MyModel has no method moderate: set_prompt.prompt\n" in server.log
+
+
+BLOCKED = """
+class MyState(InputState):
+    prompt: str = InputField(default="a cat", moderate=True)
+
+class MyModel(ReactorModel):
+    state: MyState
+    output: MyOutput
+
+    async def moderate(self, value, *, event, field, client):
+        print("DECIDING", flush=True)
+        time.sleep(60)
+
+    async def run(self):
+        try:
+            while True:
+                await self.emit(gray(100))
+        finally:
+            print("THE RUN HAS ENDED", flush=True)
+"""
+
+
+async def test_a_decision_that_blocks_does_not_keep_run_from_its_end(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, BLOCKED)) as server:
+        async with controlling(server.url) as controller:
+            await controller.send("set_prompt", {"prompt": "a dog"})
+            await asyncio.to_thread(server.wait_for, "DECIDING")
+    assert "THE RUN HAS ENDED" in server.log
