@@ -180,8 +180,11 @@ class ModelSession:
 
     @property
     def held(self) -> bool:
-        """Return whether steps pause; events are still handled."""
-        return self._held or self.deserted
+        """Return whether steps pause; events are still handled.
+
+        Without clients they pause before the hook of the last one has run: a step could wait for their input.
+        """
+        return self._held or self.deserted or not self.clients
 
     def hold(self, held: bool) -> None:
         """Pause steps while `held`, because the controller is away; events are still handled."""

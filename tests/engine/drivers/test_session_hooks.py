@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.interface import (
     ClientInfo,
+    Input,
     InputField,
     InputState,
     ModelMessage,
@@ -281,6 +282,41 @@ def test_a_value_that_is_not_decided_when_its_client_leaves_is_dropped() -> None
         room.studio.run(1)
         # The thread of moderate() may come first.
         assert sorted(room.notes[3:]) == ["-v-1 on 7", "v-1 asks for hello on 7"]
+
+
+class Cameras(Input):
+    camera: Video
+
+
+class Reading(Hooks, ReactorPipeline):
+    state: Level
+    output: Picture
+    cameras: Cameras
+    fps = 10
+
+    @event(name="prepare")
+    async def prepare(self) -> None:
+        # Longer than the time for events between two steps.
+        await asyncio.sleep(0.5)
+
+    async def inference(self) -> AsyncIterator[Picture]:
+        while True:
+            [frame] = await self.cameras.camera.read()
+            yield Picture(video=frame)
+
+
+def test_no_step_begins_when_the_last_client_has_left_during_a_handler() -> None:
+    room = Room(Reading)
+    with room.studio:
+        room.studio.connect()
+        # A step waits for a frame.
+        room.studio.run(0.3)
+        room.send(room.event("prepare", CLIENT))
+        room.studio.push_media("camera", np.zeros((4, 4, 3), np.uint8))
+        room.studio.run(0.2)
+        room.send(room.leave(CLIENT))
+        room.studio.run(1.0)
+        assert room.notes[2:] == [f"-{CLIENT} off 7"]
 
 
 def test_a_message_of_a_joining_client_is_for_it_alone() -> None:
