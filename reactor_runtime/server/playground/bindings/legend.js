@@ -197,7 +197,8 @@ function placeOnRows(code) {
 }
 
 /** Return the keys of a source that lead from rest to x and y. */
-function codesAt({ kind, key, keys }, [x, y]) {
+function codesAt({ kind, key, keys }, part) {
+  const [x, y] = part;
   if (kind === "key") return x > LIT ? [key] : [];
   const [less, more, down, up] = keys;
   const pairs = [

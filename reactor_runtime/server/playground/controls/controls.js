@@ -129,7 +129,11 @@ export class Controls {
     const cards = Object.entries(presets).map(([name, values]) => {
       const text = Object.values(values).map((value) => (typeof value === "string" ? value : JSON.stringify(value)));
       const parts = [el("b", {}, name), el("span", { "aria-hidden": "true" }, text.join(" · "))];
-      return el("button", { type: "button", class: "preset", "aria-label": name, onclick: () => this.set(values) }, ...parts);
+      return el(
+        "button",
+        { type: "button", class: "preset", "aria-label": name, onclick: () => this.set(values) },
+        ...parts,
+      );
     });
     return cards.length ? [el("div", { class: "presets", role: "group", "aria-label": "Presets" }, ...cards)] : [];
   }

@@ -27,12 +27,22 @@ export function slider(spec, options, attributes) {
     place(box.value);
   };
   const main = el("div", { class: "slider" }, slider, ends(spec, spec));
-  return { main, aside: withUnit(spec, box), read: () => readNumber(box), write, held: () => slider.matches(":active") };
+  return {
+    main,
+    aside: withUnit(spec, box),
+    read: () => readNumber(box),
+    write,
+    held: () => slider.matches(":active"),
+  };
 }
 
 /** Show the ends of a slider below it. */
 const ends = ({ min, max }, { ui }) =>
-  el("div", { class: "limits", "aria-hidden": "true" }, ...[min, max].map((end) => el("span", {}, withUnitText(end, ui))));
+  el(
+    "div",
+    { class: "limits", "aria-hidden": "true" },
+    ...[min, max].map((end) => el("span", {}, withUnitText(end, ui))),
+  );
 
 const withUnitText = (value, { unit }) => (unit ? `${value}${/^[%°]/.test(unit) ? "" : " "}${unit}` : String(value));
 

@@ -177,7 +177,8 @@ class Input {
   async #publish(source, choices) {
     try {
       const [view, options] = this.#kind.offer(source, choices);
-      return await this.#session.publish(this.#track.name, view, options);
+      // Of a source, not of a file.
+      return /** @type {any} */ (await this.#session.publish(this.#track.name, view, options));
     } catch (error) {
       source.close();
       throw error;

@@ -57,11 +57,7 @@ export async function attach({ session, stage, before, controls, canvases, onErr
     attempt("Picture in picture isn't possible", () => floating.toggle()),
   );
   float.addEventListener("pointerdown", () => floating.prepare());
-  const full = button(
-    "full",
-    "Full screen",
-    attempt("Full screen isn't possible", toggleFull),
-  );
+  const full = button("full", "Full screen", attempt("Full screen isn't possible", toggleFull));
   const code = el(
     "a",
     { href: "docs", target: "_blank", rel: "noopener", ...labels("Use it from code"), class: "tool" },

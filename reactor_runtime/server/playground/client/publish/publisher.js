@@ -19,8 +19,7 @@ export class Publisher {
   constructor(link) {
     this.#link = link;
     const { session, closing } = link;
-    const onStatus = ({ detail }) =>
-      (detail.role && session.maySend) || this.#frames.forEach((frame) => frame.clear());
+    const onStatus = ({ detail }) => (detail.role && session.maySend) || this.#frames.forEach((frame) => frame.clear());
     session.addEventListener("status", onStatus, { signal: closing });
   }
 
