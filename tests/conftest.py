@@ -10,6 +10,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
+
+# Fixtures remove the modules that a test has imported: a second copy of this one would not know the first's classes.
+import yaml  # noqa: F401  # it stays imported
 from hypothesis import HealthCheck, settings
 
 from tests.kinds import Kinds, refuse_processes
