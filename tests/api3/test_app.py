@@ -162,13 +162,14 @@ async def test_a_crash_of_process_output_starts_the_engine_again(tmp_path: Path)
         assert server.engine != engine
 
 
-async def test_the_next_client_continues_the_session(tmp_path: Path) -> None:
+async def test_a_client_that_comes_back_continues_the_session(tmp_path: Path) -> None:
     with serving(copied("seed_app", tmp_path)) as server:
         async with controlling(server.url) as controller:
             await begin(server, controller)
             await controller.ask("set_level", {"level": 80})
             await shown(controller, 120)
-        async with controlling(server.url) as controller:
+            secret = controller.texts[0]["data"]["resume"]
+        async with client(server.url, resume=secret) as controller:
             await shown(controller, 120)
             number = (await controller.message("step_done"))["data"]["number"]
             assert number > 1

@@ -165,14 +165,15 @@ async def test_viewers_have_hooks_and_snapshots_and_the_session_outlives_all(ser
             assert len(seen["clients"]) == 2  # type: ignore[arg-type]
             assert (await viewer.ask("set_level", {"level": 1}))["data"]["code"] == "not_controller"
         wait_for_note(served, "-viewer 200 True")
-        session = (await first.data("reactor.stats"), first.texts[0]["data"]["session"])[1]
+        await first.data("reactor.stats")
+        welcome = first.texts[0]["data"]
         # The snapshot of the viewer is not for the controller.
         assert sum(text["type"] == "snapshot" for text in first.texts) == 1
     wait_for_note(served, "-controller 200 False")
-    async with controlling(served.url) as second:
+    async with client(served.url, resume=welcome["resume"]) as second:
         # It is the same session, with its state.
-        assert second.texts[0]["data"]["session"] == session
-        assert second.texts[0]["data"]["state"] == {"level": 200}
+        again = await second.data("reactor.welcome")
+        assert (again["session"], again["state"]) == (welcome["session"], {"level": 200})
         assert (await snapshot(second))["level"] == 200
         assert (await second.frame(applied=1)).level > 190
     wait_for_note(served, "-controller 200 False", 2)
@@ -247,15 +248,26 @@ async def test_flush_and_sound_of_a_loop(tmp_path: Path) -> None:
                 pass
 
 
-async def test_the_next_controller_in_the_queue_continues_the_session(tmp_path: Path) -> None:
+async def test_the_next_controller_in_the_queue_gets_a_session_of_its_own(tmp_path: Path) -> None:
     with serving(project(tmp_path, "pipeline")) as server:
-        async with client(server.url) as first:
-            session = (await first.data("reactor.session", phase="started"))["session"]
-            async with client(server.url) as waiting:
-                await waiting.data("reactor.queue", position=1)
-                await first.socket.close()
-                assert (await waiting.data("reactor.session", phase="started"))["session"] == session
-                assert (await snapshot(waiting))["level"] == 50
+        async with controlling(server.url) as first, client(server.url) as waiting:
+            await waiting.data("reactor.queue", position=1)
+            await first.ask("set_level", {"level": 99})
+            await first.socket.close()
+            welcome = await waiting.data("reactor.welcome", role="controller")
+            assert welcome["session"] not in (None, first.texts[0]["data"]["session"])
+            assert (await snapshot(waiting))["level"] == 50
+
+
+async def test_the_next_controller_in_the_queue_continues_a_shared_session(tmp_path: Path) -> None:
+    with serving(project(tmp_path, "pipeline"), "--shared") as server:
+        async with controlling(server.url) as first, client(server.url) as waiting:
+            await waiting.data("reactor.queue", position=1)
+            await first.ask("set_level", {"level": 99})
+            await first.socket.close()
+            welcome = await waiting.data("reactor.welcome", role="controller")
+            assert welcome["session"] == first.texts[0]["data"]["session"]
+            assert (await snapshot(waiting))["level"] == 99
 
 
 async def test_without_a_grace_period_a_session_ends_with_its_controller(tmp_path: Path) -> None:
@@ -302,19 +314,18 @@ async def test_a_recorded_session_with_viewers_is_replayed(tmp_path: Path) -> No
     assert (outcome.code, outcome.out.startswith("equal")) == (0, True), outcome.out + outcome.err
 
 
-async def test_the_next_controller_continues_a_session_before_it_gets_a_free_slot(tmp_path: Path) -> None:
+async def test_the_next_controller_gets_a_slot_without_a_session_first(tmp_path: Path) -> None:
     with listening(project(tmp_path, "pipeline"), "--sessions", "2") as server:
         server.wait_for("ready 2 of 2")
-        async with controlling(server.url) as first, controlling(server.url) as second:
-            ids = [each.texts[0]["data"]["session"] for each in (first, second)]
-            assert len(set(ids)) == 2
-            await second.ask("set_level", {"level": 99})
-            await second.socket.close()
-            wait_for_note(server, "-controller 99 False")
-            async with controlling(server.url) as third:
-                assert third.texts[0]["data"]["session"] == ids[1]
-                assert third.texts[0]["data"]["state"] == {"level": 99}
-            await first.frame()
+        async with controlling(server.url) as first:
+            await first.ask("set_level", {"level": 99})
+            welcome = first.texts[0]["data"]
+        wait_for_note(server, "-controller 99 False")
+        async with controlling(server.url) as second:
+            assert second.texts[0]["data"]["session"] != welcome["session"]
+            assert second.texts[0]["data"]["state"] == {"level": 50}
+            async with client(server.url, resume=welcome["resume"]) as again:
+                assert (await again.data("reactor.welcome"))["state"] == {"level": 99}
         server.stop()
 
 
@@ -336,8 +347,8 @@ async def test_the_secret_of_a_controller_that_was_replaced_is_invalid(tmp_path:
     with serving(project(tmp_path, "pipeline")) as server:
         async with controlling(server.url) as first:
             secret = first.texts[0]["data"]["resume"]
-        async with controlling(server.url) as second:
-            assert second.texts[0]["data"]["resume"] not in (None, secret)
+        async with client(server.url) as second:
+            assert (await second.data("reactor.welcome", role="controller"))["resume"] not in (None, secret)
             async with client(server.url, resume=secret) as former:
                 assert (await former.data("reactor.queue"))["position"] == 1
             await second.frame()

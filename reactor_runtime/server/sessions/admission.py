@@ -229,16 +229,26 @@ class Admission(Generic[S]):
         self._assign_free_slots()
 
     def _session_vacant(self, session: VacantSession[S]) -> None:
-        """Give a session that goes on without a controller to the next one; end it if the server is stopping."""
-        self.wait_queue.end_turn(session.slot.number)
+        """Offer a session that goes on without a controller; end it if the server is stopping."""
         if self.draining and session.slot.session is not None:
             session.slot.session.stop(TurnEnd.STOPPING)
-            return
-        self.slots.offer_vacant(session)
-        self._assign_free_slots()
+        elif session.kept_s:
+            clock = self.settings.clock
+            clock.call_at(clock.now() + session.kept_s, lambda: self._offer_vacant(session))
+        else:
+            self._offer_vacant(session)
+
+    def _offer_vacant(self, session: VacantSession[S]) -> None:
+        if session.is_vacant():
+            self.wait_queue.end_turn(session.slot.number)
+            self.slots.offer_vacant(session)
+            self._assign_free_slots()
 
     def _assign_free_slots(self) -> None:
-        """Assign the next controllers in the queue to sessions without one, then to free slots, which start one."""
+        """Assign the next controllers in the queue to shared sessions without one, then to free slots.
+
+        For those that still wait, sessions end that their controllers have left.
+        """
         while self.wait_queue.waiting:
             vacant = self.slots.take_vacant()
             slot = self.slots.take_free() if vacant is None else vacant.slot
@@ -249,10 +259,11 @@ class Admission(Generic[S]):
             self._positions.forget(controller)
             self.assignment.unsubscribe(controller, but=slot)
             self.slots.bind(controller, slot)
-            if vacant is None:
+            if vacant is None or vacant.take is None:
                 slot.start_session(controller)
             else:
                 vacant.take(controller)
+        self.slots.end_vacant(len(self.wait_queue.waiting))
         self._queue_changed()
 
     def _queue_changed(self) -> None:

@@ -178,22 +178,34 @@ class EngineSlot:
             return
         session.is_broken = lost
         if session.outlives and session.phase is SessionPhase.RUNNING:
-            session.vacate()
-            self._callbacks.on_vacant(VacantSession(self, lambda: self._is_vacant(session), self._take_over))
+            self._vacate(session, lost=lost)
             return
         if session.has_clients:
             self.subscribers.leave(session.controller)
         if not (lost and session.hold()):
             session.stop()
 
+    def _vacate(self, session: ServedSession, *, lost: bool) -> None:
+        session.vacate()
+        number = session.vacancies
+        # State and uploads of a session belong to its controller, unless it is shared.
+        vacant = VacantSession(
+            self,
+            lambda: self._is_vacant(session) and session.vacancies == number,
+            self._take_over if self.shared else None,
+            session.stop,
+            kept_s=self._limits.resume_grace_s if lost and not self.shared else 0.0,
+        )
+        self._callbacks.on_vacant(vacant)
+
     def _is_vacant(self, session: ServedSession) -> bool:
         return self.session is session and session.is_vacant and session.phase is SessionPhase.RUNNING
 
     def _take_over(self, client: Client) -> None:
-        """Continue the session, whose controller has left, with another one."""
+        """Continue the shared session, whose controller has left, with another one."""
         session = self.session
         assert session is not None, "it is vacant"
-        session.take_over(client, shared=self.shared)
+        session.take_over(client)
         logger.info(
             "session continued id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.log_fields
         )

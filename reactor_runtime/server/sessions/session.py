@@ -84,6 +84,8 @@ class ServedSession:
         self.outlives = outlives
         # The controller has left, and no other one has come.
         self.is_vacant = False
+        # How often the session has lost its controller.
+        self.vacancies = 0
         self.clients: dict[str, Client] = {controller.id: controller} if has_clients else {}
         self._grace: Timer | None = None
         # Who sends each input track, and since when it is silent.
@@ -161,22 +163,18 @@ class ServedSession:
             self._grace = None
 
     def vacate(self) -> None:
-        """Go on without a controller: the next one that comes continues the session."""
+        """Go on without a controller."""
         self.turn.stop()
         self.turn = self._new_turn()
         self.is_vacant = True
+        self.vacancies += 1
         self._subscribers.leave(self.controller)
         # One that was never subscribed.
         self.remove_client(self.controller)
 
-    def take_over(self, client: Client, *, shared: bool) -> None:
-        """Continue with another controller, which begins a turn; the secrets of the former one become invalid.
-
-        In a `shared` session the key of uploads stays: all clients have it.
-        """
+    def take_over(self, client: Client) -> None:
+        """Continue a shared session with another controller, which begins a turn; the former one can't resume it."""
         self.resume_secret = secrets.token_urlsafe(24)
-        if not shared:
-            self.upload_key = secrets.token_urlsafe(16)
         self._continue_with(client)
 
     def _continue_with(self, client: Client) -> None:

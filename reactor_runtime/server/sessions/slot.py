@@ -189,11 +189,17 @@ S = TypeVar("S", bound=Slot)
 
 @dataclass(frozen=True, slots=True)
 class VacantSession(Generic[S]):
-    """Hold a session that goes on without a controller; `take` makes a client its controller."""
+    """Hold a session that goes on without a controller.
+
+    If it is shared, `take` makes any client its controller. Else it is that of the controller that has left, which may
+    resume it for `kept_s`; after that `end` makes room for another one.
+    """
 
     slot: S
     is_vacant: Callable[[], bool]
-    take: Callable[[Client], None]
+    take: Callable[[Client], None] | None
+    end: Callable[[], None]
+    kept_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

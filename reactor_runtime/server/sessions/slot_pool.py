@@ -32,6 +32,8 @@ class SlotPool(Generic[S]):
         self._slot_of: dict[Client, S] = {}
         # The sessions that may wait for a controller, those that have waited longest first.
         self._vacant: dict[S, VacantSession[S]] = {}
+        # The slots whose session ends for a controller that waits.
+        self._ending: set[S] = set()
 
     def __iter__(self) -> Iterator[S]:
         return iter(self._slots.values())
@@ -49,9 +51,11 @@ class SlotPool(Generic[S]):
     def remove(self, slot: S) -> None:
         del self._slots[slot.number]
         self._vacant.pop(slot, None)
+        self._ending.discard(slot)
 
     def offer(self, slot: S) -> None:
         """Record that a slot may be free now: its model is ready, or its session has ended."""
+        self._ending.discard(slot)
         rank = slot.failed_in_a_row, slot.number
         if rank not in self._in_free:
             self._in_free.add(rank)
@@ -78,12 +82,19 @@ class SlotPool(Generic[S]):
         self._vacant[session.slot] = session
 
     def take_vacant(self) -> VacantSession[S] | None:
-        """Return the session that has waited longest for a controller, which the caller gives it; None without one."""
-        while self._vacant:
-            session = self._vacant.pop(next(iter(self._vacant)))
-            if session.is_vacant():
-                return session
-        return None
+        """Return the shared session that has waited longest for a controller, which the caller gives it."""
+        return self._take_vacant(shared=True)
+
+    def end_vacant(self, wanted: int) -> None:
+        """End sessions that their controllers have left, so that `wanted` slots become free."""
+        while len(self._ending) < wanted and (session := self._take_vacant(shared=False)) is not None:
+            self._ending.add(session.slot)
+            session.end()
+
+    def _take_vacant(self, *, shared: bool) -> VacantSession[S] | None:
+        self._vacant = {slot: each for slot, each in self._vacant.items() if each.is_vacant()}
+        found = next((each for each in self._vacant.values() if (each.take is not None) is shared), None)
+        return None if found is None else self._vacant.pop(found.slot)
 
     def bind(self, client: Client, slot: S | None) -> None:
         """Record the slot whose session a client is to control or to watch; None for a client that has gone."""

@@ -1,4 +1,4 @@
-"""Sessions of models that follow their clients: without a controller, without any client, and continued by the next."""
+"""Sessions of models that follow their clients: without a controller, without any client, and before the next one."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def make() -> Iterator[Make]:
     """Return a function that makes admission with engines of such a model."""
     all_made: list[AdmissionFixture] = []
 
-    def of(**options: Any) -> AdmissionFixture:
+    def of(*, shared: bool = False, **options: Any) -> AdmissionFixture:
         made = AdmissionFixture(**{"limits": LIMITS, **options})
         all_made.append(made)
         for number, engine in enumerate(made.engines, start=1):
             assert engine.contract is not None
-            engine.contract["follows_clients"] = True
+            engine.contract |= {"follows_clients": True, "shared": shared}
             made.load(number)
         return made
 
@@ -87,7 +87,59 @@ async def test_viewers_of_the_session_before_are_clients_of_the_next(services: A
     assert [joined.client for joined in services.engine.of(ipc.ClientJoined)] == [viewer.id]
 
 
-async def test_the_next_controller_continues_it_within_the_time(services: AdmissionFixture) -> None:
+async def test_another_controller_gets_a_session_of_its_own(services: AdmissionFixture) -> None:
+    first = began(services)
+    session = services.session
+    services.admission.detach(first)
+    await services.clock.advance(30)
+    assert not stopped(services)
+    second = services.come()
+    assert stopped(services)
+    assert second in services.admission.wait_queue.waiting
+    services.end()
+    assert services.session != session
+    services.begin()
+    welcome = next(data for kind, data in await told(second) if kind == "reactor.welcome")
+    assert (welcome["role"], welcome["session"]) == ("controller", services.session)
+
+
+async def test_a_session_whose_connection_broke_is_kept_for_its_controller(make: Make) -> None:
+    services = make(engines=2)
+    services.admission.detach(began(services, 1), lost=True)
+    secret = services.slot.session.resume_secret  # type: ignore[union-attr]
+    other = services.come()
+    assert services.slots[1].session is not None, "it gets the free slot"
+    third = services.come()
+    await services.clock.advance(59)
+    assert not stopped(services)
+    again = services.come(resume=secret or "")
+    assert (await told(again))[1][1]["phase"] == "resumed"
+    services.admission.detach(again, lost=True)
+    # The time begins again with each loss.
+    await services.clock.advance(59)
+    assert not stopped(services)
+    services.come(Role.VIEWER, session=services.session)
+    await services.clock.advance(2)
+    assert stopped(services), "a viewer does not keep it from those that wait"
+    assert third in services.admission.wait_queue.waiting
+    assert other not in services.admission.wait_queue.waiting
+
+
+async def test_only_as_many_sessions_end_as_controllers_wait(make: Make) -> None:
+    services = make(engines=2)
+    first, second = began(services, 1), began(services, 2)
+    services.admission.detach(second)
+    services.admission.detach(first)
+    services.come()
+    assert [bool(engine.of(ipc.StopSession)) for engine in services.engines] == [False, True]
+    services.come(Role.VIEWER)
+    assert [bool(engine.of(ipc.StopSession)) for engine in services.engines] == [False, True]
+    services.come()
+    assert [bool(engine.of(ipc.StopSession)) for engine in services.engines] == [True, True]
+
+
+async def test_the_next_controller_continues_a_shared_session_within_the_time(make: Make) -> None:
+    services = make(shared=True)
     first = began(services)
     session, secret = services.session, services.slot.session.resume_secret  # type: ignore[union-attr]
     services.admission.detach(first)
@@ -107,7 +159,8 @@ async def test_the_next_controller_continues_it_within_the_time(services: Admiss
     assert await told(second) == [("reactor.reply", {"n": 1})]
 
 
-async def test_a_controller_that_waits_continues_it_at_once(services: AdmissionFixture) -> None:
+async def test_a_controller_that_waits_continues_a_shared_one_at_once(make: Make) -> None:
+    services = make(shared=True)
     first = began(services)
     waiting = services.come(watches=True)
     await told(waiting)
@@ -130,18 +183,14 @@ async def test_the_former_controller_resumes_it_while_it_has_none(services: Admi
     assert not stopped(services)
 
 
-@pytest.mark.parametrize("shared", [False, True])
-async def test_the_former_controller_can_not_upload_files_to_it(make: Make, shared: bool) -> None:
-    services = make()
-    assert services.engine.contract is not None
-    services.engine.contract["shared"] = shared
+async def test_a_shared_session_keeps_its_key_of_uploads(make: Make) -> None:
+    services = make(shared=True)
     first = began(services)
     key = services.slot.session.upload_key  # type: ignore[union-attr]
     services.admission.detach(first)
     welcome, _ = await told(services.come())
-    # Viewers of a shared session have the key too.
-    assert (welcome[1]["upload_key"] == key) is shared
-    assert welcome[1]["upload_key"] == services.slot.session.upload_key  # type: ignore[union-attr]
+    # Viewers have the key too.
+    assert welcome[1]["upload_key"] == services.slot.session.upload_key == key  # type: ignore[union-attr]
 
 
 async def test_a_queue_without_room_admits_a_controller_to_it(make: Make) -> None:
@@ -149,11 +198,12 @@ async def test_a_queue_without_room_admits_a_controller_to_it(make: Make) -> Non
     services.admission.detach(began(services))
     second = services.come()
     assert second.closing is None
-    assert (await told(second))[0][1]["role"] == "controller"
+    services.end()
+    assert not services.admission.wait_queue.waiting
 
 
-async def test_the_session_that_has_waited_longest_is_continued_before_a_slot_is_used(make: Make) -> None:
-    services = make(engines=3)
+async def test_the_shared_session_that_has_waited_longest_is_continued_before_a_slot_is_used(make: Make) -> None:
+    services = make(engines=3, shared=True)
     first, second = began(services, 1), began(services, 2)
     services.admission.detach(second)
     services.admission.detach(first)
@@ -194,7 +244,7 @@ async def test_without_a_grace_period_it_ends_with_its_controller(make: Make) ->
 
 
 async def test_another_turn_begins_with_another_controller(make: Make) -> None:
-    services = make(limits=TurnLimits(outlives_s=60.0, max_session_s=400.0))
+    services = make(shared=True, limits=TurnLimits(outlives_s=60.0, max_session_s=400.0))
     first = began(services)
     await services.clock.advance(390)
     services.admission.detach(first)
