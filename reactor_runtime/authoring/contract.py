@@ -16,7 +16,7 @@ from reactor_runtime.authoring.events.messages import ModelMessage, message_sche
 from reactor_runtime.authoring.events.moderate import METHOD, check_moderate, moderates
 from reactor_runtime.authoring.events.state import StateSpec
 from reactor_runtime.authoring.styles.block import mark_of_model
-from reactor_runtime.authoring.styles.model import Model, declared_state, outputs_of
+from reactor_runtime.authoring.styles.model import Model, declared_state, number_of, outputs_of
 from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT, Style, style_of
 from reactor_runtime.authoring.tracks.discovery import find, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
@@ -110,7 +110,7 @@ class Contract:
             on_session_ended=_hook("session_ended", handlers),
             on_file=_written(handlers).get(UPLOAD_EVENT),
             fps=rate_of(model, style),
-            max_fps=float(model.max_fps),
+            max_fps=float(number_of(model, "max_fps")),
             buffer_size=style.buffer_size if size is None else int(size),
             batches=2 if size is None and style.fits_two_batches else int(style.fits_a_batch),
             moderates=has_moderated and moderates(model),

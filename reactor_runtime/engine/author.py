@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from reactor_runtime.authoring.code.source import attached_location, location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.model_config import ModelConfig
-from reactor_runtime.authoring.styles.model import Model, check_steps
+from reactor_runtime.authoring.styles.model import Model, check_steps, number_of
 from reactor_runtime.config import GivenConfig, write
 from reactor_runtime.engine.config_hint import config_hint
 from reactor_runtime.errors import ConfigError, LoadError, ModelFailed, author_error
@@ -89,11 +89,12 @@ def _is_in_loop() -> bool:
 
 def warm_up_steps(model: Model) -> int:
     """Return the model's `warmup`; raise LoadError if `load()` has assigned something else than a number of steps."""
+    steps = number_of(model, "warmup")
     try:
-        check_steps(model.warmup, "self.warmup")
+        check_steps(steps, "self.warmup")
     except (TypeError, ValueError) as error:
         raise LoadError(str(error), where=location_of(type(model), "load")) from error
-    return int(model.warmup)
+    return int(steps)
 
 
 def warm_up_failure(error: BaseException, step: int, project: Path) -> LoadError:

@@ -21,7 +21,11 @@ from reactor_runtime.authoring.styles.async_model import OutputQueue as OutputBu
 from reactor_runtime.authoring.styles.async_model import OutputQueue as OutputStream
 from reactor_runtime.authoring.styles.block import VideoModel, command, model
 from reactor_runtime.authoring.styles.context import get_ctx
-from reactor_runtime.authoring.styles.pipeline import Idle, ReactorPipeline
+from reactor_runtime.authoring.styles.pipeline import (
+    Idle,
+    ReactorPipeline,
+    _IdleType,  # noqa: F401  # programs for 3.x annotate with it
+)
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.authoring.tracks.backlog import BufferClosed, ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.model import Model, number_of
 from reactor_runtime.authoring.tracks.backlog import CAPACITY
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
@@ -55,7 +55,7 @@ def rehearse(
         raise
     except BaseException as error:
         raise load_failure(error, contract, project) from error
-    exceeded = threading.get_ident(), step_limit_s, project, bool(studio.model.warmup)
+    exceeded = threading.get_ident(), step_limit_s, project, bool(number_of(studio.model, "warmup"))
     with _time_limit(step_limit_s, lambda: on_step_limit(_step_limit_error(*exceeded))), studio:
         contract.style.check_loaded(studio.model)
         try:

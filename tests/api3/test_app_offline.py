@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reactor_runtime import ApplicationError, InputState, Output, PipelineExecutor, ReactorApp, StepOutcome, Video
+from reactor_runtime import (
+    ApplicationError,
+    InputState,
+    Output,
+    PipelineExecutor,
+    ReactorApp,
+    ReactorModel,
+    StepOutcome,
+    Video,
+    event,
+    session_started,
+)
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.errors import LoadError
@@ -160,12 +171,75 @@ def test_a_warm_up_makes_steps_and_accepts_refusals(model: type[Refusing], made:
         assert studio.model.made == made
 
 
+class Preparing(Warm):
+    def warmup(self) -> None:  # type: ignore[override]  # a method of the author
+        self.made += 100
+
+    def max_fps(self) -> None:  # type: ignore[override]
+        pass
+
+    def load(self, config: dict[str, Any]) -> None:
+        super().load(config)
+        self.warmup()
+
+
+def test_methods_may_be_called_warmup_and_max_fps() -> None:
+    with Studio(Preparing) as studio:
+        studio.warm_up()
+        assert studio.model.made == 100
+        studio.connect()
+        studio.run(0.5)
+        assert 110 < studio.model.made < 140
+
+
 def test_a_warm_up_fails_with_the_exception_of_a_step() -> None:
     with Studio(Cold) as studio, pytest.raises(LoadError, match="step 1 of the warm-up failed: MemoryError"):
         studio.warm_up()
 
 
 # The rate
+
+
+class Loop(ReactorModel):
+    output: Picture
+
+    @session_started
+    def begin(self) -> None:
+        pass
+
+    async def run(self) -> None:
+        while True:
+            await self.connected.wait()
+            await self.emit(Picture(video=np.zeros((4, 8, 8, 3), np.uint8)), compute_time=0.01)
+
+
+class PinnedLoop(Loop):
+    fps = 25
+
+    @event(name="slow")
+    def slow(self) -> None:
+        self.output.fps = 12.5  # type: ignore[attr-defined]  # the annotation declares the tracks
+
+
+def rate_of(studio: Studio[Any]) -> float:
+    """Return the rate of the frames of the next second."""
+    studio.clear()
+    studio.run(1.0)
+    times = [frame.due_s for frame in studio.frames][-8:]
+    return (len(times) - 1) / (times[-1] - times[0])
+
+
+def test_a_chosen_rate_of_a_loop_does_not_follow_the_compute_time() -> None:
+    with Studio(PinnedLoop) as studio:
+        studio.connect()
+        assert rate_of(studio) == pytest.approx(25)
+        studio.send_event("slow")
+        studio.run(1.0)
+        assert rate_of(studio) == pytest.approx(12.5)
+    with Studio(Loop) as studio:
+        studio.connect()
+        studio.run(1.0)
+        assert rate_of(studio) == pytest.approx(60)
 
 
 class Wrong(Warm):

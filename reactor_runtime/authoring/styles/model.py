@@ -116,12 +116,24 @@ def _store_selected_outputs(cls: type, scope: Scope) -> None:
 def _check_rates(cls: type) -> None:
     checks = {"fps": _check_rate, "max_fps": _check_rate, "buffer_size": _check_size, "warmup": check_steps}
     for name, check in checks.items():
-        if name in vars(cls):
+        if name in vars(cls) and not _is_own_method(name, vars(cls)[name]):
             with declared_at(cls, name):
                 check(vars(cls)[name], f"{cls.__name__}.{name}")
-    if vars(cls).get("max_fps", 1.0) < 1:
+    most = vars(cls).get("max_fps", 1.0)
+    if not callable(most) and most < 1:
         with declared_at(cls, "max_fps"):
             raise ValueError(f"{cls.__name__}.max_fps must be at least 1, not {vars(cls)['max_fps']!r}")
+
+
+def number_of(model: Model | type[Model], name: str) -> float:
+    """Return `warmup` or `max_fps` of a model; the default where its author has a method of that name."""
+    value: float = getattr(model, name)
+    default: float = getattr(Model, name)
+    return default if _is_own_method(name, value) else value
+
+
+def _is_own_method(name: str, value: object) -> bool:
+    return name in ("warmup", "max_fps") and callable(value)
 
 
 def _check_rate(value: object, where: str) -> None:

@@ -26,13 +26,17 @@ EARLY = 0.5
 class Pace:
     """Decide the rate, the due time of each bundle, and how early a step must start.
 
-    A declared `fps` or a `set_fps` fixes the rate; otherwise it follows the frames a step makes per second. Frames
+    A declared `fps` or a `set_fps` fixes the rate; otherwise it follows the frames a step makes per second, and the
+    `compute_time` of an `emit`. In a model of 3.x that does not change a rate that its author has chosen. Frames
     and the sound that comes with them have one schedule, sound that comes alone another: neither waits for the other.
     """
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
         self._fps = contract.fps
+        # Whether the author has chosen the rate, for all sessions and for this one.
+        self._is_chosen = contract.style.assigned(contract.model, "fps") is not None
+        self._is_chosen_now = False
         self._warned = self._bounded = False
         self._in_session = False
         # Whether the newest output was made from a new frame of a camera, and no frame was skipped before it.
@@ -64,14 +68,16 @@ class Pace:
     def set_fps(self, fps: float) -> None:
         """Fix the rate from the next frame on, outside a session for all sessions; ValueError if it isn't above 0."""
         self.schedule.set_fps(fps)
-        self._fixed = True
+        self._fixed = self._is_chosen_now = True
         if not self._in_session:
             self._fps = fps
+            self._is_chosen = True
 
     def pin(self, fps: float) -> None:
         """Fix the rate for this session and all later ones; ValueError if it isn't above 0."""
         self.set_fps(fps)
         self._fps = fps
+        self._is_chosen = True
 
     @property
     def adaptive(self) -> bool:
@@ -79,6 +85,8 @@ class Pace:
 
     def adapt(self, frames: int, compute_time: float) -> None:
         """Move the rate towards the rate at which the model makes frames."""
+        if self._contract.follows_clients and (self._is_chosen or self._is_chosen_now):
+            return
         fps = self._estimate.add(frames, compute_time)
         if fps is not None:
             self.schedule.set_fps(fps)
@@ -142,6 +150,7 @@ class Pace:
 
     def _reset(self) -> None:
         self._fixed = self._fps is not None
+        self._is_chosen_now = False
         self._estimate = RateEstimate(max_fps=self._contract.max_fps)
         self._lead = Lead()
         self._ready_s = 0.0
