@@ -6,6 +6,7 @@ Only the server starts it.
 from __future__ import annotations
 
 import faulthandler
+import logging
 import os
 import signal
 import socket
@@ -49,6 +50,8 @@ def _run() -> int:
     os.register_at_fork(after_in_child=channel.close_in_child)
     os.set_inheritable(memory_fd, False)
     code = run_engine(channel, memory_fd)
+    # Closing the channel ends the process, without exit handlers: the counts of lines left out are written now.
+    logging.shutdown()
     channel.close()
     return code
 
