@@ -91,7 +91,7 @@ class RankProcess:
         self._signal(signal.SIGCONT)
 
     def finish(self) -> None:
-        """Let it end when it has answered what it was sent."""
+        """Send no more calls: the process ends when it has answered those it was sent."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 

@@ -78,7 +78,7 @@ class ReplayedEvents:
             self._comparison.result.add_other(event.step, f"event {event.name} is refused: {checked.message}")
 
     def _change_clients(self, event: EventEntry) -> None:
-        """Let a client join the session, or leave it, as recorded; ignore one that is there, or has gone, already."""
+        """Report to the model that a client has joined or left, as recorded; ignore a repeated report."""
         try:
             values = json.loads(event.data_json)
             client, role, joined_at = str(values["client"]), str(values["role"]), float(values["joined_at"])

@@ -11,10 +11,11 @@ FrameMetadata = dict[str, Any] | bytes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrackPayload:
-    """Give a frame or a batch of a video track metadata, which clients get with each frame.
+    """Hold the frame or batch of a video track, and metadata that clients receive with each frame.
 
-    `metadata` is a dict of JSON values, or bytes. That of a batch goes with each of its frames, or is a list with one
-    for each frame, None for none. An `Output` keeps the array as its field, and the metadata beside it.
+    `metadata` is a dict of JSON values, or bytes. For a batch it may be a list with one entry for each frame, None for
+    a frame without metadata; otherwise all frames have the same. An `Output` keeps the array as its field,
+    and the metadata beside it.
     """
 
     data: Any

@@ -87,7 +87,7 @@ class EnginePool:
             engine.supervisor.drain()
 
     async def stop(self) -> None:
-        """End all engines; takes at most 2 s, and 7 s with `--record`."""
+        """End all engines; takes at most 2 s, 7 s with `--record`, up to 30 s more with ranks."""
         await asyncio.gather(*(engine.supervisor.stop() for engine in self._engines))
 
     def kill(self) -> None:

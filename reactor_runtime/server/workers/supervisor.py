@@ -158,7 +158,7 @@ class Supervisor:
     async def stop(self) -> None:
         """End the process: send a shutdown message, then terminate it, then kill it.
 
-        Takes at most 2 s, and 7 s with `--record`.
+        Takes at most 2 s, 7 s with `--record`, up to 30 s more if the model has ranks.
         """
         self.expect_end()
         if self._engine_run is not None:
