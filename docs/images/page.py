@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from PIL import Image
+from PIL import Image, ImageDraw
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, sync_playwright
 
 HERE = Path(__file__).resolve().parent
@@ -45,18 +46,24 @@ def opened(browser: Browser, size: tuple[int, int], scheme: str, phone: bool = F
 
 
 @contextlib.contextmanager
+def served(browser: Browser, project: Path, size: tuple[int, int], scheme: str, phone: bool = False) -> Iterator[Page]:
+    """Serve a project, and open its page."""
+    with serving(project) as server, opened(browser, size, scheme, phone) as page:
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        page.locator(".tools").wait_for(state="attached")
+        yield page
+
+
+@contextlib.contextmanager
 def template(
     browser: Browser, name: str, title: str, size: tuple[int, int], scheme: str, phone: bool = False
 ) -> Iterator[Page]:
     """Serve a template, and open its page when it plays."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving(scaffolded(Path(folder), name, title)) as server,
-        opened(browser, size, scheme, phone) as page,
+        served(browser, scaffolded(Path(folder), name, title), size, scheme, phone) as page,
     ):
-        page.goto(f"http://127.0.0.1:{server.port}/")
         page.locator("canvas[data-seq]").wait_for()
-        page.locator(".tools").wait_for(state="attached")
         page.wait_for_timeout(3000)
         # What has faded comes back.
         page.mouse.move(640, 300)
@@ -171,9 +178,54 @@ def states(browser: Browser) -> None:
     save_states(browser, "states", shown, (762, 479), 2)
 
 
+def tutorial(_: Browser) -> None:
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        video = Path(folder) / "face.mjpeg"
+        video.write_bytes(b"".join(map(nodding_face, range(60))))
+        devices = "--use-fake-device-for-media-stream=fps=30", "--use-fake-ui-for-media-stream"
+        browser = launch(playwright.chromium, *devices, f"--use-file-for-fake-video-capture={video}")
+        for chapter in sorted((HERE.parents[1] / "examples" / "tutorial").iterdir()):
+            tutorial_chapter(browser, chapter)
+
+
+def tutorial_chapter(browser: Browser, project: Path) -> None:
+    number = project.name[0]
+    with served(browser, project, (1120, 640), "dark") as page:
+        if number == "2":
+            page.goto(page.url + '?set={"colour":"rose"}')
+        if number == "3":
+            page.get_by_role("button", name="Use your camera").click()
+        page.locator("canvas[data-seq]").wait_for()
+        if number == "4":
+            page.locator("canvas[data-seq]").click()
+            page.keyboard.down("w")
+        page.wait_for_timeout(2000)
+        if number == "2":
+            page.keyboard.down("ArrowRight")
+        if number != "4":
+            page.mouse.move(640, 300)
+        page.wait_for_timeout(700)
+        save(f"tutorial-{number}", page)
+
+
+def nodding_face(idx: int) -> bytes:
+    """Return one of 60 frames of a face that leans to the left and to the right, as JPEG."""
+    image = Image.new("RGB", (640, 480), (54, 70, 110))
+    draw = ImageDraw.Draw(image)
+    draw.ellipse((200, 90, 440, 390), fill=(240, 190, 140))
+    for x in (265, 355):
+        draw.ellipse((x - 5, 190, x + 25, 235), fill=(40, 40, 60))
+    draw.arc((260, 230, 380, 340), 20, 160, fill=(150, 50, 60), width=12)
+    draw.polygon([(190, 170), (320, 20), (450, 170)], fill=(250, 120, 60))
+    image = image.rotate(35 * math.sin(2 * math.pi * idx / 60), center=(320, 460), fillcolor=(54, 70, 110))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=90)
+    return file.getvalue()
+
+
 IMAGES: dict[str, Callable[[Browser], None]] = {
     image.__name__: image
-    for image in (first, playground, share, figures, trace, camera, inputs, phone, phone_side, roles, states)
+    for image in (first, playground, share, figures, trace, camera, inputs, phone, phone_side, roles, states, tutorial)
 }
 
 

@@ -16,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+TUTORIAL = ROOT / "docs" / "tutorial"
 LANGUAGES = {"python", "json", "yaml", "sh", "console", "text", "html", "js", "jsx", "ts", "ini"}
 
 _FENCE = re.compile(r"^```(\w*)(?: title=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

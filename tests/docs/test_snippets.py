@@ -28,7 +28,8 @@ from reactor_runtime.wire.containers import attach, detach
 from reactor_runtime.wire.messages import Event
 from tests.cli.command import python, reactor, run_pytest
 from tests.clips.test_reading import video
-from tests.docs.snippets import LANGUAGES, ROOT, Snippet, imported, one, snippets
+from tests.docs.snippets import LANGUAGES, ROOT, TUTORIAL, Snippet, imported, one, snippets
+from tests.docs.test_tutorial import project_of
 from tests.engine.rig import Rig
 from tests.server.client import WireClient, client
 from tests.server.running import RunningServer, serving
@@ -50,14 +51,13 @@ file.rename("session.mcap")
 """
 OTHER_COMMANDS = {
     *("cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "pkill", "python3", "ray", "sudo"),
-    *("kubectl", "modal", "sbatch"),
+    *("kubectl", "modal", "pytest", "sbatch"),
 }
 # Not models: each has a test of its own.
 PROGRAMS = {
     "cell.py",
     "client.py",
     "clip.py",
-    "images.py",
     "header.py",
     "send.py",
     "steer.py",
@@ -88,8 +88,10 @@ def test_every_snippet_has_a_language_that_is_tested() -> None:
     assert [str(snippet) for snippet in snippets() if snippet.language not in LANGUAGES] == []
 
 
-tests = [snippet for snippet in snippets("python") if snippet.title.startswith("test_")]
-models = [snippet for snippet in snippets("python") if snippet.title not in PROGRAMS | MODULES and snippet not in tests]
+# Those of the tutorial are excerpts of projects: test_tutorial.py.
+whole = [snippet for snippet in snippets("python") if snippet.page.parent != TUTORIAL]
+tests = [snippet for snippet in whole if snippet.title.startswith("test_")]
+models = [snippet for snippet in whole if snippet.title not in PROGRAMS | MODULES and snippet not in tests]
 # The others make their frames in this process.
 marked = [
     pytest.param(snippet, marks=[pytest.mark.process] if "DistributedRunner(" in snippet.text else [])
@@ -172,10 +174,16 @@ def test_an_event_in_json_is_one_of_a_model_shown(snippet: Snippet, tmp_path: Pa
     message = decode_text(snippet.text)
     if not isinstance(message, Event):
         return
-    page = snippet.page.name if snippet.page.name == "README.md" else "authoring.md"
-    with imported(one(page, "pipeline.py").text, tmp_path) as module:
+    with imported(_model_beside(snippet), tmp_path) as module:
         spec = Rig(module.MyModel).contract.events[message.type]
     assert spec.validate(message.data_json)
+
+
+def _model_beside(snippet: Snippet) -> str:
+    """Return the model whose events a page sends."""
+    if snippet.page.parent == TUTORIAL:
+        return (project_of(snippet.page) / "pipeline.py").read_text(encoding="utf-8")
+    return one(snippet.page.name if snippet.page.name == "README.md" else "authoring.md", "pipeline.py").text
 
 
 @pytest.mark.parametrize("snippet", snippets("json", title="server"), ids=str)
