@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.wire.fragmented_mp4 import Box, boxes
 from reactor_runtime.wire.media_header import MediaHeader
 
 _SOI = b"\xff\xd8"
@@ -24,6 +25,10 @@ _CHUNK = struct.Struct("<4sI")
 _MAX_RIFF_BYTES = 0xFFFFFFFF
 # A file of empty chunks must cost no more time than a valid one.
 _MAX_CHUNKS = 64
+
+_USER_BOX = struct.Struct(">I4s16s")
+# The user type of the box (ISO/IEC 14496-12, 11.1).
+_USER_TYPE = _MAGIC.ljust(16, b"\0")
 
 
 class Container(Protocol):
@@ -147,10 +152,50 @@ class WavContainer:
         return MediaHeader.unpack(data[start : start + size]), position, end
 
 
+class Mp4Container:
+    """A piece of fragmented MP4, as `fragmented_mp4.py` writes it; the header is a box `uuid` before `moof`."""
+
+    name = "MP4"
+    media_type = "video/mp4"
+    kind: Literal["video"] = "video"
+
+    def matches(self, data: bytes) -> bool:
+        return data[4:8] in (b"ftyp", b"moof") or (data[4:8] == b"uuid" and data[8:24] == _USER_TYPE)
+
+    def attach(self, header: MediaHeader, file: bytes) -> bytes:
+        fields = header.pack()
+        head = _USER_BOX.pack(_USER_BOX.size + len(fields), b"uuid", _USER_TYPE)
+        place = next((box.start for box in boxes(file) if box.name == b"moof"), len(file))
+        view = memoryview(file)
+        return b"".join((view[:place], head, fields, view[place:]))
+
+    def read(self, data: bytes) -> MediaHeader | None:
+        found = self._find_box(data)
+        return None if found is None else MediaHeader.unpack(data[found.start + _USER_BOX.size : found.end])
+
+    def detach(self, data: bytes) -> tuple[MediaHeader | None, bytes]:
+        found = self._find_box(data)
+        if found is None:
+            return None, data
+        header = MediaHeader.unpack(data[found.start + _USER_BOX.size : found.end])
+        view = memoryview(data)
+        return header, b"".join((view[: found.start], view[found.end :]))
+
+    def _find_box(self, data: bytes) -> Box | None:
+        """Return the box with the header; None where there is none."""
+        for box in boxes(data):
+            if box.name == b"moof":
+                return None
+            if box.name == b"uuid" and data[box.content : box.content + len(_USER_TYPE)] == _USER_TYPE:
+                return box
+        return None
+
+
 JPEG = JpegContainer()
 WAV = WavContainer()
+MP4 = Mp4Container()
 # Of what a server sends.
-CONTAINERS: tuple[Container, ...] = (JPEG, WAV)
+CONTAINERS: tuple[Container, ...] = (JPEG, WAV, MP4)
 # Of what clients send for the input tracks.
 INPUTS: tuple[Container, ...] = (JPEG, WAV)
 

@@ -27,7 +27,8 @@ from reactor_runtime.server.net.limits import Budget
 from reactor_runtime.server.net.message_reader import MessageReader, Violation
 from reactor_runtime.testing.session_replay import config_changes
 from reactor_runtime.wire.codec import decode_ack, decode_text
-from reactor_runtime.wire.containers import JPEG, attach, detach, required_container_of
+from reactor_runtime.wire.containers import JPEG, MP4, attach, detach, required_container_of
+from reactor_runtime.wire.fragmented_mp4 import VideoConfig, VideoMessage, nal_units, read_message, write_message
 from reactor_runtime.wire.media_header import MediaHeader
 from tests.recording.test_others import FRAME, HEADER, SESSION, frame_of, recording_of, zeros
 from tests.server.net.test_message_reader import Received
@@ -78,11 +79,21 @@ def _read_frame(data: bytes) -> None:
     """Read a frame or a piece of sound as the Python client does."""
     container = required_container_of(data)
     header = read_header(container, data)
-    if container is JPEG:
+    if container.kind == "video":
         frame = read_frame(header, data, jpeg.decode, delay_s=0.0)
         assert frame.metadata is None or isinstance(frame.metadata, dict)
     else:
         read_sound(header, data, delay_s=0.0)
+
+
+def _read_video(data: bytes) -> None:
+    """Read a message of a video stream as the clients do."""
+    message = read_message(data)
+    header, file = MP4.detach(data)
+    assert read_message(file) == message
+    if header is not None:
+        assert read_message(MP4.attach(header, file)) == message
+    assert all(nal_units(message.sample))
 
 
 def _read_wav(data: bytes) -> None:
@@ -132,6 +143,7 @@ def _frames(*pieces: tuple[Opcode, bytes, bool]) -> bytes:
 
 _PIXELS = (("/pixels/main_video", zeros(96)), ("/frames", frame_of([4, 8, 3])))
 _BAND = jpeg.encode(np.zeros((16, 16, 3), np.uint8))
+_KEY = write_message(VideoMessage(VideoConfig(64, 48, b"\1\x42\xc0\x1e\xff\xe1\0\0\0"), b"\0\0\0\1\x65"), 1, 2, 3)
 _SOUND = wav.encode(np.arange(-60, 60, dtype=np.int16).reshape(2, 60), 48_000)
 TARGETS = {
     "mcap": Target(_read_recording, (UsageError,), [recording_of(*SESSION), recording_of(*_PIXELS)]),
@@ -144,6 +156,9 @@ TARGETS = {
         _read_frame,
         (WireError,),
         [attach(replace(_MEDIA, metadata=b'{"pose":[1,2.5]}'), b"\xff\xd8\xff\xd9"), attach(_MEDIA, _SOUND)],
+    ),
+    "mp4": Target(
+        _read_video, (WireError,), [_KEY, attach(_MEDIA, _KEY), attach(_MEDIA, _KEY[_KEY.index(b"moof") - 4 :])]
     ),
     "wav": Target(_read_wav, (WireError,), [_SOUND, attach(_MEDIA, _SOUND)]),
     "npy": Target(decode_array, (ValueError,), [encode_array(FRAME), encode_array(np.zeros((1, 9), np.int16))]),

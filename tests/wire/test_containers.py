@@ -14,6 +14,7 @@ from reactor_runtime.errors import WireError
 from reactor_runtime.wire.containers import (
     CONTAINERS,
     JPEG,
+    MP4,
     WAV,
     Container,
     attach,
@@ -21,6 +22,7 @@ from reactor_runtime.wire.containers import (
     detach,
     replace_header,
 )
+from reactor_runtime.wire.fragmented_mp4 import VideoConfig, VideoMessage, write_message
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 HEADER = MediaHeader("main_video", 7, 1_000_000, 1_700_000_000_000_000, applied=3, flags=FrameFlag.HELD)
@@ -53,7 +55,14 @@ def make_wav(samples: bytes = bytes(range(100))) -> bytes:
     return buffer.getvalue()
 
 
-FILES = {"jpeg": make_jpeg(), "wav": make_wav()}
+VIDEO = VideoConfig(64, 48, b"\1\x42\xc0\x1e\xff\xe1\0\0\0")
+FILES = {
+    "jpeg": make_jpeg(),
+    "wav": make_wav(),
+    "mp4 key": write_message(VideoMessage(VIDEO, b"sample"), 1, 2, 3),
+    "mp4": write_message(VideoMessage(None, b"sample"), 1, 2, 3),
+}
+CONTAINER_OF: dict[str, Container] = {"jpeg": JPEG, "wav": WAV, "mp4 key": MP4, "mp4": MP4}
 
 
 @pytest.fixture(params=FILES)
@@ -93,12 +102,18 @@ def test_wav_comes_back_byte_for_byte(header: MediaHeader, samples: bytes) -> No
     assert detach(attach(header, wav)) == (header, wav)
 
 
-def test_a_jpeg_is_video_and_a_wav_is_audio_and_other_files_are_neither() -> None:
+@given(header_st, st.binary(max_size=50), st.booleans())
+def test_mp4_comes_back_byte_for_byte(header: MediaHeader, sample: bytes, key: bool) -> None:
+    mp4 = write_message(VideoMessage(VIDEO if key else None, sample), 1, 2, 3)
+    assert detach(attach(header, mp4)) == (header, mp4)
+
+
+def test_a_file_is_video_or_sound_by_its_container_and_other_files_are_neither() -> None:
     assert container_of(b"GIF89a") is None
     header = MediaHeader("track", 1, 2, 3)
-    for kind, container, file in (("video", JPEG, FILES["jpeg"]), ("audio", WAV, FILES["wav"])):
-        assert container_of(file) is container_of(attach(header, file)) is container
-        assert container.kind == kind
+    for name, file in FILES.items():
+        assert container_of(file) is container_of(attach(header, file)) is CONTAINER_OF[name]
+        assert CONTAINER_OF[name].kind == ("audio" if name == "wav" else "video")
 
 
 @given(header_st)
@@ -113,8 +128,10 @@ def test_file_without_header_comes_back_as_it_is(file: bytes) -> None:
     assert detach(file) == (None, file)
 
 
-@pytest.mark.parametrize(("container", "file"), [(JPEG, FILES["jpeg"]), (WAV, FILES["wav"])], ids=["jpeg", "wav"])
-def test_a_header_is_read_without_the_file_and_replaced(container: Container, file: bytes) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_a_header_is_read_without_the_file_and_replaced(name: str) -> None:
+    container = CONTAINER_OF[name]
+    file = FILES[name]
     assert container.read(file) is None
     data = container.attach(HEADER, file)
     assert container.read(data) == HEADER
@@ -175,10 +192,10 @@ def test_largest_metadata_fits_exactly(file: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"GIF89a", b"RIFF", b"RIFF\0\0\0\0AVI "], ids=str)
 def test_other_files_are_refused(data: bytes) -> None:
-    with pytest.raises(WireError, match="neither JPEG nor WAV") as caught:
+    with pytest.raises(WireError, match="neither JPEG nor WAV nor MP4") as caught:
         detach(data)
     assert caught.value.code == "bad_media"
-    with pytest.raises(ValueError, match="neither JPEG nor WAV"):
+    with pytest.raises(ValueError, match="neither JPEG nor WAV nor MP4"):
         attach(HEADER, data)
 
 
@@ -190,6 +207,11 @@ def segment(payload: bytes, length: int | None = None) -> bytes:
 def wav_chunk(payload: bytes, length: int | None = None, riff: int = 10_000) -> bytes:
     size = len(payload) if length is None else length
     return b"RIFF" + struct.pack("<I", riff) + b"WAVErctr" + struct.pack("<I", size) + payload
+
+
+def user_box(payload: bytes, length: int | None = None) -> bytes:
+    size = 8 + 16 + len(payload) if length is None else length
+    return struct.pack(">I", size) + b"uuid" + b"REACTOR\0" + bytes(8) + payload
 
 
 FIELDS = HEADER.pack()
@@ -208,6 +230,12 @@ HOSTILE = {
     "chunk of an even size longer than the RIFF": wav_chunk(FIELDS + b" ", riff=10),
     "chunk without fields": wav_chunk(b""),
     "chunk name not UTF-8": wav_chunk(FIELDS[:27] + b"\xff" * 11),
+    "user box longer than the file": user_box(FIELDS, 0xFFFFFFFF),
+    "user box shorter than its type": user_box(FIELDS, 23),
+    "user box of 0 bytes": user_box(FIELDS, 0),
+    "user box without fields": user_box(b""),
+    "user box with fields cut off": user_box(FIELDS[:26]),
+    "endless boxes": (b"\0\0\0\x08ftyp" + b"\0\0\0\x08free" * 100_000),
     "endless chunks": b"RIFF\xff\xff\xff\xffWAVE" + b"junk\0\0\0\0" * 100_000,
 }
 
@@ -229,7 +257,8 @@ def outcome(data: bytes) -> str:
 
 @given(st.binary(max_size=80), st.integers(0, 0xFFFF), st.integers(0, 0xFFFFFFFF))
 def test_any_junk_is_a_file_or_a_wire_error(junk: bytes, length: int, size: int) -> None:
-    for data in (junk, b"\xff\xd8" + junk, segment(junk, length), wav_chunk(junk, size), wav_chunk(junk, riff=size)):
+    chunks = wav_chunk(junk, size), wav_chunk(junk, riff=size)
+    for data in (junk, b"\xff\xd8" + junk, segment(junk, length), *chunks, user_box(junk, size), user_box(junk)):
         assert outcome(data) in ("detached", "bad_media")
 
 
