@@ -13,7 +13,7 @@ import textwrap
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -150,10 +150,11 @@ def started(
     cwd: Path | None = None,
     descriptors: tuple[int, int] | None = None,
     python: str = sys.executable,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[RunningServer]:
     """Start a server and return at once; whatever happens, nothing of it is left afterwards.
 
-    `descriptors` are the soft and the hard limit of those that it may open.
+    `descriptors` are the soft and the hard limit of those that it may open, `variables` are added to its environment.
     """
     output = project / "output.log"
     limited = () if descriptors is None else ("sh", "-c", LIMITED.format(*descriptors), "sh")
@@ -163,7 +164,7 @@ def started(
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
-            env=environment(),
+            env={**environment(), **(variables or {})},
             cwd=cwd,
             start_new_session=True,
         )
@@ -178,9 +179,10 @@ def serving(
     command: Sequence[str] = ("run",),
     cwd: Path | None = None,
     descriptors: tuple[int, int] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[RunningServer]:
     """Run a server that is ready for the duration of the block, and stop it as people do."""
-    with started(project, *arguments, command=command, cwd=cwd, descriptors=descriptors) as server:
+    with started(project, *arguments, command=command, cwd=cwd, descriptors=descriptors, variables=variables) as server:
         server.wait_for("ready in")
         yield server
         server.stop()
