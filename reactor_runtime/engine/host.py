@@ -382,14 +382,17 @@ class Host:
         if self._current is not None:
             self._current[0].notify_input()
 
-    def _on_upload(self, file: UploadedFile) -> None:
+    def _on_upload(self, file: UploadedFile, client: str) -> None:
         """Report a file to the log, and wait whether an event refers to it; any thread."""
         self._log.on_upload(file)
         if self._loop is not None and not self._is_replay and self.served.contract.on_file is not None:
-            self._loop.call_soon_threadsafe(self._await_reference, file)
+            self._loop.call_soon_threadsafe(self._await_reference, file, client)
 
-    def _await_reference(self, file: UploadedFile) -> None:
-        """Call `@file_uploaded` for a file to which no event has referred in time."""
+    def _await_reference(self, file: UploadedFile, client: str) -> None:
+        """Call `@file_uploaded` for a file to which no event has referred in time.
+
+        If its client has left meanwhile, the hook gets the controller.
+        """
         current = self._current
         if current is None:
             return
@@ -400,7 +403,8 @@ class Host:
                 return
             (parameter,) = spec.arguments.names
             session, data = current[0], json.dumps({parameter: {"upload": file.id}})
-            checked = self._check(ipc.ClientEvent(session.id, session.controller.id, None, spec.name, data))
+            sender = session.find_client(client) or session.controller
+            checked = self._check(ipc.ClientEvent(session.id, sender.id, None, spec.name, data))
             # The file may have made room for newer ones.
             if isinstance(checked, CheckedEvent):
                 current[1].accept(checked)

@@ -114,9 +114,9 @@ class ClientMedia:
 
 @dataclass(frozen=True, slots=True)
 class UploadedBytes:
-    """server → engine: a file that events of this session refer to by `id`, at `path`, or in `file` if `path` is "".
+    """server → engine: a file of a client that events of this session refer to by `id`, at `path`, or in `file`.
 
-    The engine removes the path when it has opened it.
+    `path` is "" if `file` has the bytes. The engine removes the path when it has opened it.
     """
 
     session: str
@@ -124,6 +124,7 @@ class UploadedBytes:
     name: str
     content_type: str
     path: str
+    client: str
     file: bytes
 
 

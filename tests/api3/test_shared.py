@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 from reactor_runtime.client import connect
 from tests.server.client import WireClient, client, controlling, picture
-from tests.server.running import serving
+from tests.server.running import RunningServer, serving
 
 MODEL = """\
 import numpy as np
 from reactor_runtime import (
-    ClientInfo, Input, InputState, ModelMessage, Output, ReactorPipeline, Video, event, session_started
+    ClientInfo, Input, InputState, ModelMessage, Output, ReactorPipeline, UploadedFile, Video, event, file_uploaded
 )
 
 
@@ -45,6 +48,10 @@ class Stub(ReactorPipeline):
     async def say(self, client: ClientInfo) -> Said:
         return Said(client=client.id, role=client.role)
 
+    @file_uploaded
+    async def keep(self, file: UploadedFile, client: ClientInfo):
+        await self.send(Said(client=client.id, role=client.role))
+
     def inference(self):
         while True:
             frames = self.cameras.camera.try_read()
@@ -72,7 +79,7 @@ async def test_every_client_sends_events_and_gets_its_own_replies(
         async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:
             welcome = await viewer.data("reactor.welcome")
             assert (welcome["role"], welcome["shared"]) == ("viewer", True)
-            assert welcome["upload_key"] == controller.texts[0]["data"]["upload_key"]
+            assert welcome["upload_key"] not in (None, controller.texts[0]["data"]["upload_key"])
             assert welcome["resume"] is None
             first = await controller.ask("say", id=1)
             second = await viewer.ask("say", id=1)
@@ -86,6 +93,37 @@ async def test_every_client_sends_events_and_gets_its_own_replies(
             assert wrong["data"]["code"] == "invalid_event"
             await controller.data("reactor.stats")
             assert not any(text.get("id") in (2, 3) for text in controller.texts)
+
+
+def post(server: RunningServer, key: str) -> int:
+    """Upload a file; return the status of the response."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/uploads?key={key}", b"12345") as response:
+            return int(response.status)
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code
+
+
+async def test_a_client_that_came_before_the_session_uploads_under_its_own_name(tmp_path: Path) -> None:
+    with serving(project(tmp_path), "--shared") as server:
+        async with client(server.url, role="viewer") as viewer:
+            assert (await viewer.data("reactor.welcome"))["upload_key"] is None
+            async with controlling(server.url) as controller:
+                welcome = await viewer.data("reactor.welcome")
+                key, session = welcome["upload_key"], welcome["session"]
+                assert (await viewer.data("reactor.session"))["session"] == session
+                assert await asyncio.to_thread(post, server, key) == 201
+                assert await controller.data("said") == {"client": welcome["client"], "role": "viewer"}
+                async with client(server.url, role="viewer") as other:
+                    keys = {
+                        key,
+                        controller.texts[0]["data"]["upload_key"],
+                        (await other.data("reactor.welcome"))["upload_key"],
+                    }
+                    assert len(keys) == 3
+                await viewer.socket.close()
+                server.until(lambda: post(server, key) == 403, "the end of the key")
 
 
 async def test_an_input_track_has_one_source(tmp_path: Path) -> None:

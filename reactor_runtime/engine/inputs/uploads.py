@@ -21,10 +21,10 @@ class SessionUploads(Mapping[str, UploadedFile]):
     """Map ids to the newest files of a session, at most 64 and 1 GiB; a dropped file stays readable for the model.
 
     The thread that reads the server's messages adds files and checks events against them; the model's thread begins and
-    ends sessions. Files of another session are dropped. `on_file` is called with each file that is added.
+    ends sessions. Files of another session are dropped. `on_file` is called with each file and the id of its client.
     """
 
-    def __init__(self, on_file: Callable[[UploadedFile], None] = lambda _: None) -> None:
+    def __init__(self, on_file: Callable[[UploadedFile, str], None] = lambda *_: None) -> None:
         self._on_file = on_file
         self._session: str | None = None
         self._files: dict[str, UploadedFile] = {}
@@ -52,12 +52,12 @@ class SessionUploads(Mapping[str, UploadedFile]):
             return
         with self._lock:
             if upload.session == self._session:
-                self._add(file)
+                self._add(file, upload.client)
 
-    def add(self, file: UploadedFile) -> None:
+    def add(self, file: UploadedFile, client: str = "") -> None:
         """Add a file under its id, in place of one with the same id."""
         with self._lock:
-            self._add(file)
+            self._add(file, client)
 
     def clear(self) -> None:
         """Drop all files; the session is over."""
@@ -67,13 +67,14 @@ class SessionUploads(Mapping[str, UploadedFile]):
             self._used.clear()
             self._size_bytes = 0
 
-    def _add(self, file: UploadedFile) -> None:
-        self._on_file(file)
+    def _add(self, file: UploadedFile, client: str) -> None:
         self._drop(file.id)
         self._files[file.id] = file
         self._size_bytes += file.size_bytes
         while len(self._files) > MOST_FILES or (self._size_bytes > MOST_BYTES and len(self._files) > 1):
             self._drop(next(iter(self._files)))
+        # Last: another thread looks for the file at once.
+        self._on_file(file, client)
 
     def _drop(self, id: str) -> None:
         file = self._files.pop(id, None)

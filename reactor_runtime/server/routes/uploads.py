@@ -117,13 +117,13 @@ class UploadRoute:
 
     async def _post(self, request: Request) -> Response:
         try:
-            session, engine = self._served(request.query_params.get("key", ""))
+            session, engine, client = self._served(request.query_params.get("key", ""))
             name, content_type = _name(request), _content_type(request)
             if self._receiving[session.id] >= MOST_AT_ONCE or engine.busy:
                 raise UploadRefused(429, f"{MOST_AT_ONCE} files are on their way already; send one after the other")
             self._receiving[session.id] += 1
             try:
-                id = await self._receive(request, session, name, content_type)
+                id = await self._receive(request, session, client, (name, content_type))
             finally:
                 # This operator removes counts of 0.
                 self._receiving -= Counter({session.id: 1})
@@ -131,17 +131,20 @@ class UploadRoute:
             return PlainTextResponse(f"{refused}\n", status_code=refused.status, headers=HEADERS)
         return JSONResponse({"upload": id}, status_code=201, headers=HEADERS)
 
-    def _served(self, key: str) -> tuple[ServedSession, Engine]:
-        """Return the session that a key is for, and its engine."""
+    def _served(self, key: str) -> tuple[ServedSession, Engine, str]:
+        """Return the session that a key is for, its engine, and the client whose key it is."""
         for slot in self._admission.slots:
-            if slot.session is not None and secrets.compare_digest(slot.session.upload_key.encode(), key.encode()):
+            client = None if slot.session is None else slot.session.uploader(key, shared=slot.shared)
+            if slot.session is not None and client is not None:
                 _check_open(slot.session)
-                return slot.session, slot.engine
+                return slot.session, slot.engine, client
         raise UploadRefused(
             403, "the session with this key is over, or there was none: reactor.welcome has the upload_key"
         )
 
-    async def _receive(self, request: Request, session: ServedSession, name: str, content_type: str) -> str:
+    async def _receive(
+        self, request: Request, session: ServedSession, client: str, name_and_type: tuple[str, str]
+    ) -> str:
         """Receive a file, send it to the engine, and return its id."""
         _check_size(int(request.headers.get("content-length", "0")))
         id = f"u-{secrets.token_hex(8)}"
@@ -152,7 +155,7 @@ class UploadRoute:
             content = await spool.finish()
             _check_open(session)
             path, file = (str(content), b"") if isinstance(content, Path) else ("", content)
-            received = session.send_upload(ipc.UploadedBytes(session.id, id, name, content_type, path, file))
+            received = session.send_upload(ipc.UploadedBytes(session.id, id, *name_and_type, path, client, file))
             taken = True
         except ClientDisconnect:
             raise UploadRefused(400, "the connection ended before the file was complete") from None

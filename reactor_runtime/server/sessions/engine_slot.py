@@ -130,27 +130,30 @@ class EngineSlot:
         Does nothing until the model is loaded. A session that has not started is left out of the welcome: its start is
         announced later, and the latest frames until then are not its own.
         """
-        contract = self.engine.contract
-        if contract is None or self.engine.phase is not EnginePhase.READY:
+        if self.engine.contract is None or self.engine.phase is not EnginePhase.READY:
             return
         session = self.session if self._started else None
+        self._send_welcome(client, session)
+        if session is not None:
+            for notice, left_s in ((TurnNotice.ENDING, session.turn.left_s), (TurnNotice.AWAY, session.turn.away_s)):
+                if left_s is not None:
+                    client.send_message("reactor.session", {"phase": notice, "seconds": left_s})
         controls = session is not None and session.controller is client
+        self.subscribers.join(client, controls=controls, held=session is not None)
+
+    def _send_welcome(self, client: Client, session: ServedSession | None) -> None:
+        assert self.engine.contract is not None, "the engine is ready"
         welcome = welcome_message(
             session,
-            contract,
+            self.engine.contract,
             model=self.model_name,
             client=client.id,
-            controls=controls,
+            controls=session is not None and session.controller is client,
             shared=self.shared,
             limits=self._limits,
             reload=self.reload.newest,
         )
         client.send_message("reactor.welcome", welcome)
-        if session is not None:
-            for notice, left_s in ((TurnNotice.ENDING, session.turn.left_s), (TurnNotice.AWAY, session.turn.away_s)):
-                if left_s is not None:
-                    client.send_message("reactor.session", {"phase": notice, "seconds": left_s})
-        self.subscribers.join(client, controls=controls, held=session is not None)
 
     def on_subscriber_joined(self, client: Client) -> None:
         if self.session is not None and self._started:
@@ -325,6 +328,10 @@ class EngineSlot:
             session.add_client(subscriber)
         self._callbacks.on_session_visible(self)
         waiting = self._wait_queue.waiting
+        if self.shared:
+            # They may send from now on, and need the key of uploads.
+            for viewer in [each for each in self.subscribers if each is not controller and each not in waiting]:
+                self._send_welcome(viewer, session)
         self.subscribers.send_message("reactor.session", {"phase": "started", "session": session.id}, but=waiting)
         self.subscribers.send_message("reactor.state", session.state, but=(controller, *waiting))
         session.turn.start(controller.used_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
+import hashlib
 import logging
 import math
 import secrets
@@ -69,6 +70,7 @@ class ServedSession:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
         self.upload_key = secrets.token_urlsafe(16)
+        self._upload_secret = secrets.token_bytes(16)
         self.controller = controller
         controller.ids.update(log_ids, session=self.id)
         self.phase = SessionPhase.STARTING
@@ -268,6 +270,18 @@ class ServedSession:
             return
         self._early = [item for item in self._early if not (isinstance(item, ipc.ClientMedia) and item.track == track)]
         self._early.append(message)
+
+    def upload_key_of(self, client: str) -> str:
+        """Return the key with which one client of a shared session uploads files."""
+        of_client = hashlib.blake2b(client.encode(), key=self._upload_secret, digest_size=12)
+        return f"{self.upload_key}.{of_client.hexdigest()}"
+
+    def uploader(self, key: str, *, shared: bool) -> str | None:
+        """Return the client whose key this is; None for a wrong one, and if the client has left a shared session."""
+        of_clients = {self.upload_key_of(each): each for each in self.clients}
+        keys = of_clients if shared else {self.upload_key: self.client_id}
+        given = key.encode(errors="replace")
+        return next((each for known, each in keys.items() if secrets.compare_digest(known.encode(), given)), None)
 
     def send_upload(self, upload: ipc.UploadedBytes) -> asyncio.Event:
         """Send a file; return an event that is set when the engine has taken it."""

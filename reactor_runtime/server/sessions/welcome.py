@@ -25,10 +25,14 @@ def welcome_message(
 ) -> WelcomeMessage:
     """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
 
-    Only the client that `controls` the session gets the secret to resume it, and only one that may send to it that for
-    uploads: with `shared` every client.
+    Only the client that `controls` the session gets the secret to resume it, and the one for uploads. With `shared`
+    every client of a session gets a secret of its own for uploads.
     """
     controlled = session if controls else None
+    if shared:
+        upload_key = None if session is None else session.upload_key_of(client)
+    else:
+        upload_key = None if controlled is None else controlled.upload_key
     return {
         "protocol": SUBPROTOCOL,
         "session": None if session is None else session.id,
@@ -39,7 +43,7 @@ def welcome_message(
         "schema": contract["schema"],
         "state": {} if session is None else session.state,
         "resume": None if controlled is None else controlled.resume_secret,
-        "upload_key": session.upload_key if session is not None and (controls or shared) else None,
+        "upload_key": upload_key,
         "shared": shared,
         "limits": {
             "max_text_bytes": MAX_TEXT_BYTES,

@@ -13,7 +13,7 @@ from reactor_runtime.ipc.messages import UploadedBytes
 
 
 def upload(id: str, *, session: str = "s-1", path: str = "", file: bytes = b"x") -> UploadedBytes:
-    return UploadedBytes(session, id, "cat.png", "image/png", path, file)
+    return UploadedBytes(session, id, "cat.png", "image/png", path, "c-1", file)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_file_is_found_by_its_id_until_the_session_is_over(uploads: SessionUpl
     [("image/png", "upload.png"), ("application/octet-stream", "upload.bin"), ("model/unheard-of", "upload.bin")],
 )
 def test_a_file_without_a_name_gets_one_of_its_type(uploads: SessionUploads, content_type: str, name: str) -> None:
-    uploads.receive_file(UploadedBytes("s-1", "u-1", "", content_type, "", b"x"))
+    uploads.receive_file(UploadedBytes("s-1", "u-1", "", content_type, "", "c-1", b"x"))
     assert uploads["u-1"].name == name
 
 
@@ -106,3 +106,11 @@ def test_a_session_that_ends_while_files_come_leaves_nothing_behind(uploads: Ses
     uploads.clear()
     uploads.receive_file(upload("u-0"))
     assert (failed, list(uploads)) == ([], [])
+
+
+def test_a_file_can_be_found_when_it_is_reported() -> None:
+    found: list[tuple[bool, str]] = []
+    added = SessionUploads(lambda file, client: found.append((file.id in added, client)))
+    added.begin_session("s-1")
+    added.receive_file(upload("u-1"))
+    assert found == [(True, "c-1")]

@@ -183,14 +183,18 @@ async def test_the_former_controller_resumes_it_while_it_has_none(services: Admi
     assert not stopped(services)
 
 
-async def test_a_shared_session_keeps_its_key_of_uploads(make: Make) -> None:
+async def test_a_shared_session_has_a_key_of_uploads_for_each_client_that_is_there(make: Make) -> None:
     services = make(shared=True)
-    first = began(services)
-    key = services.slot.session.upload_key  # type: ignore[union-attr]
+    first, session = began(services), services.slot.session
+    assert session is not None
+    former = session.upload_key_of(first.id)
+    assert session.uploader(former, shared=True) == first.id
     services.admission.detach(first)
-    welcome, _ = await told(services.come())
-    # Viewers have the key too.
-    assert welcome[1]["upload_key"] == services.slot.session.upload_key == key  # type: ignore[union-attr]
+    second = services.come()
+    welcome, _ = await told(second)
+    assert session.uploader(welcome[1]["upload_key"], shared=True) == second.id
+    assert session.uploader(former, shared=True) is None
+    assert session.uploader(session.upload_key, shared=True) is None
 
 
 async def test_a_queue_without_room_admits_a_controller_to_it(make: Make) -> None:
