@@ -135,7 +135,7 @@ def _render(
     from reactor_runtime.rendering.renderer import Played, Renderer
     from reactor_runtime.rendering.script import Script, read_script
 
-    contract = schema.contract_of(checked.project, checked.module, checked.class_name)
+    contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=config)
     script = Script() if script_path is None else read_script(script_path, contract)
     for where in script.after_time(seconds):
         console.warn(f"{where}: it has no effect, because the clip ends at {seconds:g} s")

@@ -244,7 +244,8 @@ def _replay(
     from reactor_runtime.testing.frame_diff import FrameDiff
     from reactor_runtime.testing.session_replay import author_errors, refuse_other_contract, replay_recording
 
-    contract = schema.contract_of(checked.project, checked.module, checked.class_name)
+    given = None if config.over_recorded else config.of(recording.header.config)
+    contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=given)
     refuse_other_contract(recording, contract)
     frame_diff = FrameDiff(recording) if with_diff and recording.has_frames else None
     # This command prints a failure as its error.

@@ -84,6 +84,15 @@ def test_a_wrong_script_is_the_error_of_the_docs_before_the_model_is_loaded(proj
     assert outcome.err == shown
 
 
+def test_values_without_a_config_file_are_refused_for_a_model_that_takes_its_path(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.py").write_text(PIPELINE.replace("load(self, config)", "load(self, config_path: Path)"))
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\n")
+    outcome = reactor("render", "--set", "width=3", cwd=tmp_path)
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: width can't be set: MyModel.load() takes the path of a config file")
+    assert not (tmp_path / "clip.mp4").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
