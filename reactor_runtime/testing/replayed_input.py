@@ -138,10 +138,21 @@ class ReplayedBuffer(InputBuffer[Any]):
     def __init__(self, replayed: ReplayedReads, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._replayed = replayed
+        # The recorded items that were read since the last reset.
+        self._returned = 0
 
     @property
     def available(self) -> int:
         return self._replayed.available if self._replayed.running else super().available
+
+    @property
+    def total_received(self) -> int:
+        """Return how many items were read, and how many the next read of this step returns: others are not recorded."""
+        return super().total_received + self._returned + self._replayed.available
+
+    def reset(self) -> None:
+        self._returned = 0
+        super().reset()
 
     async def read(self, n: int = 1, timeout: float | None = None, mode: ReadMode = ReadMode.LATEST) -> list[Any]:
         if not self._replayed.in_session:
@@ -155,13 +166,18 @@ class ReplayedBuffer(InputBuffer[Any]):
             return await super().read(n, timeout, mode)
         self.reads.calls += 1
         await asyncio.sleep(0)
-        return self._replayed.take()
+        return self._take()
 
     def try_read(self, n: int = 1, mode: ReadMode = ReadMode.LATEST) -> list[Any] | None:
         if not self._replayed.running:
             return super().try_read(n, mode)
         self.reads.calls += 1
-        return self._replayed.take() if self._replayed.is_due(self.reads.calls) else None
+        return self._take() if self._replayed.is_due(self.reads.calls) else None
+
+    def _take(self) -> list[Any]:
+        items = self._replayed.take()
+        self._returned += len(items)
+        return items
 
 
 def _as_sent(array: NDArray[Any], sent: SentValues) -> InputFrame[Any]:

@@ -605,3 +605,31 @@ def test_frames_of_a_studio_and_a_recording_have_their_metadata_and_a_replay_com
     )
     batches = sum(len(output.metadata.get("main_video", ())) == 3 for output in outputs)
     assert (turned.different, turned.others) == (0, 2 * batches - 1)
+
+
+class Counting(ReactorPipeline):
+    """Read the camera if something has come since the last step."""
+
+    state: Controls
+    input: Senses
+    fps = 10
+
+    def inference(self) -> Iterator[Any]:
+        seen = 0
+        while True:
+            total = self.input.camera.total_received
+            if total > seen:
+                self.input.camera.try_read(total - seen, ReadMode.FIFO)
+            seen = total
+            yield Shown(main_video=np.full((H, W, 3), total, np.uint8), main_audio=np.zeros((1, 4800), np.int16))
+
+
+def test_a_model_that_reads_what_has_come_in_all_replays(tmp_path: Path) -> None:
+    with recorded(Counting, tmp_path) as studio:
+        for count in (3, 1, 2):
+            studio.push_media("camera", np.zeros((count, H, W, 3), np.uint8))
+            studio.run(0.5)
+        assert studio.frames[-2].array.max() == 6
+    result = replay(recording_in(tmp_path), Counting)
+    assert result.differences == []
+    assert result.frames > 10
