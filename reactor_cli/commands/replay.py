@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reactor_runtime.config import Override
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.recording.configs import ReplayConfig
-    from reactor_runtime.recording.entries import Pieces
+    from reactor_runtime.recording.entries import Metadata, Pieces
     from reactor_runtime.recording.file import SessionRecording
     from reactor_runtime.testing.comparison import Replay
     from reactor_runtime.testing.frame_diff import FrameDiff
@@ -49,7 +49,7 @@ MOST_DIFFERENCES = 5
 # Reading a file of this size may take a second.
 LARGE_BYTES = 4_000_000
 
-OnOutput = Callable[[int, "Pieces"], object]
+Write = Callable[[int, "Pieces"], object]
 
 
 class ConfigFrom(StrEnum):
@@ -265,7 +265,7 @@ def _replay(
             progress.begin_work()
             stop = until_written.enter_context(interrupts(progress.close))
 
-        def on_output(step: int, pieces: Pieces) -> None:
+        def on_output(step: int, pieces: Pieces, _: Metadata) -> None:
             write(step, pieces)
             if frame_diff is not None:
                 frame_diff.add_output(step, pieces)
@@ -286,7 +286,7 @@ def _replay(
 
 
 @contextlib.contextmanager
-def _clip(out: Path | None, sample_rates: dict[str, int | None], fps: float) -> Iterator[OnOutput]:
+def _clip(out: Path | None, sample_rates: dict[str, int | None], fps: float) -> Iterator[Write]:
     """Write frames at this rate, and sound without gaps, to a clip, which ends also if the replay fails.
 
     `sample_rates` has None for tracks of video.

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.recording.configs import ReplayConfig
-from reactor_runtime.recording.entries import Pieces, hash_pieces
+from reactor_runtime.recording.entries import Metadata, Pieces, hash_pieces
 from reactor_runtime.recording.file import SessionRecording, read_recording
 from reactor_runtime.replaying.frame_store import FrameStore
 from reactor_runtime.replaying.recorded_frames import RecordedFrames
@@ -23,6 +23,8 @@ from reactor_runtime.testing.comparison import Replay
 from reactor_runtime.testing.session_replay import replay_recording
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # The number of parts for which differing frames are reported.
 MOST_PARTS = 1000
@@ -138,7 +140,7 @@ class Replayer:
             logger.warning("only %d frames can be shown: %s", len(self.store), self.store.full)
         self._on_progress()
 
-    def _add_output(self, step: int, pieces: Pieces) -> None:  # noqa: ARG002  (the signature of OnOutput)
+    def _add_output(self, step: int, pieces: Pieces, metadata: Metadata) -> None:  # noqa: ARG002  (see OnOutput)
         recorded, hashes = self._session.recording.outputs[self._outputs].hashes, hash_pieces(pieces)
         frames = self._session.frames.of_output(self._outputs)
         for index, frame in enumerate(frames):
@@ -147,9 +149,13 @@ class Replayer:
             if _between(recorded, index, end) != _between(hashes, index, end):
                 self._differing.add(frame // self._part)
             # Code that makes fewer frames than before shows its last one for longer.
-            self.store.append({name: arrays[min(index, len(arrays) - 1)] for name, arrays in pieces.items()})
+            self.store.append(_frame_of(pieces, index), _frame_of(metadata, index))
         self._outputs += 1
         self._on_progress()
+
+
+def _frame_of(values: Mapping[str, Sequence[T]], index: int) -> dict[str, T]:
+    return {track: of_track[min(index, len(of_track) - 1)] for track, of_track in values.items()}
 
 
 def _between(hashes: Mapping[str, Sequence[str]], begin: int, end: int | None) -> dict[str, Sequence[str]]:

@@ -14,7 +14,7 @@ from reactor_runtime.recording.file import SessionRecording
 
 MOST_DIFFERENCES = 1000
 
-OnOutput = Callable[[int, Pieces], object]
+OnOutput = Callable[[int, Pieces, Metadata], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,8 @@ class Replay:
 class Comparison:
     """Compare output and messages, as they come, with those of a recording.
 
-    `on_output` is called with the step and the arrays of each output that the recording has. `volatile` has the fields
-    of messages that are not compared, by type.
+    `on_output` is called with the step, arrays and metadata of each output that the recording has. `volatile` has
+    the fields of messages that are not compared, by type.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Comparison:
         self._compare_step(step, recorded)
         self._compare_metadata(step, recorded, metadata)
         self._compare_tracks(step, recorded, hash_pieces(pieces))
-        self._on_output(step, pieces)
+        self._on_output(step, pieces, metadata)
 
     def _compare_step(self, step: int, recorded: OutputEntry) -> None:
         if step != recorded.step:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.interface import Audio, InputState, Output, ReactorPipeline, Video
+from reactor_runtime.interface import Audio, InputState, Output, ReactorPipeline, TrackPayload, Video
 from reactor_runtime.recording.file import SessionRecording, read_recording
 from reactor_runtime.replaying.player import Player, PlayerState
 from reactor_runtime.replaying.recorded_frames import RecordedFrames
@@ -58,6 +58,13 @@ class Doubled(Gray):
                 main_video=np.stack([output.main_video] * times),
                 main_audio=np.tile(output.main_audio, times),
             )
+
+
+class Placed(Gray):
+    def inference(self) -> Iterator[Any]:
+        for output in super().inference():
+            metadata = {"level": self.state.level} if self.state.level > 150 else b"dark"
+            yield Shown(TrackPayload(output.main_video, metadata=metadata), output.main_audio)
 
 
 class FailingAtOnce(Gray):
@@ -164,6 +171,14 @@ def test_frames_that_differ_are_reported(recording: SessionRecording) -> None:
             "differing": [[bright, count - 1]],
             "result": f"{count - bright} of {2 * count} frames and pieces of sound differ",
         }
+
+
+def test_frames_are_shown_with_the_metadata_that_the_code_gives_them_now(recording: SessionRecording) -> None:
+    with player_of(recording, Placed) as studio:
+        studio.run(2.0)
+        shown = [frame.metadata for frame in studio.frames if frame.track == "main_video"]
+        bright = recording.events[0].step
+        assert shown == [{"b": "ZGFyaw=="}] * bright + [{"level": 200}] * (len(recording.outputs) - bright)
 
 
 def test_an_output_with_more_frames_than_recorded_differs(recording: SessionRecording) -> None:
