@@ -195,9 +195,16 @@ class BlockingSession(SessionInfo):
         """Send a file and return the value for an event's parameter."""
         return self._thread.run(self._session.upload(content, name=name, content_type=content_type))
 
-    def view(self, *, paused: bool = False, max_fps: float | None = None, tracks: list[str] | None = None) -> None:
+    def view(
+        self,
+        *,
+        paused: bool = False,
+        max_fps: float | None = None,
+        tracks: list[str] | None = None,
+        codecs: list[str] | None = None,
+    ) -> None:
         """Set what the server sends from now on."""
-        self._thread.call(lambda: self._session.view(paused=paused, max_fps=max_fps, tracks=tracks))
+        self._thread.call(lambda: self._session.view(paused=paused, max_fps=max_fps, tracks=tracks, codecs=codecs))
 
     def here(self) -> None:
         """Answer the server's `idle` notice."""

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
-from reactor_runtime.media import jpeg, wav
-from reactor_runtime.wire.containers import JPEG, Container
+from reactor_runtime.media import jpeg, npy, wav
+from reactor_runtime.wire.containers import JPEG, NPY, Container
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 MAX_SOUND_S = 5.0
 
 Decoder = Callable[[bytes], NDArray[np.uint8]]
 # How this client decodes the pixels of each container of frames.
-DECODERS: Mapping[Container, Decoder] = {JPEG: jpeg.decode}
+DECODERS: Mapping[Container, Decoder] = {JPEG: jpeg.decode, NPY: lambda file: npy.decode(NPY.detach(file)[1])}
 
 
 # Without `eq`: comparing arrays gives an array, not a boolean.
@@ -51,7 +51,8 @@ class Sound:
 # Without `slots`: `cached_property` stores the decoded pixels in the instance's dictionary.
 @dataclass(frozen=True)
 class Frame:
-    """A frame: `array` is uint8 RGB `(height, width, 3)`, `jpeg` the file as it came.
+    """A frame: `array` is uint8 RGB `(height, width, 3)`, `jpeg` the file as it came, a JPEG
+    unless the view asks for another encoding.
 
     `seq` counts the frames of its track in the session; a gap is frames that this client skipped. `pts_s` is its due
     time, in seconds since the session's start; `applied` the number of the last event applied before it was made.

@@ -334,9 +334,20 @@ class Session(SessionInfo):
             upload.cancel()
             raise
 
-    def view(self, *, paused: bool = False, max_fps: float | None = None, tracks: list[str] | None = None) -> None:
-        """Set what the server sends: nothing while `paused`, at most `max_fps` of each track, only these tracks."""
-        self._streams.set_view(write("reactor.view", {"paused": paused, "max_fps": max_fps, "tracks": tracks}))
+    def view(
+        self,
+        *,
+        paused: bool = False,
+        max_fps: float | None = None,
+        tracks: list[str] | None = None,
+        codecs: list[str] | None = None,
+    ) -> None:
+        """Set what the server sends: nothing while `paused`, at most `max_fps` of each track, only these tracks.
+
+        `codecs` are the encodings of video to prefer to JPEG, best first: with `["raw"]` frames lose nothing.
+        """
+        view = {"paused": paused, "max_fps": max_fps, "tracks": tracks, "codecs": codecs}
+        self._streams.set_view(write("reactor.view", view))
 
     def here(self) -> None:
         """Answer the server's `idle` notice, which keeps the session."""

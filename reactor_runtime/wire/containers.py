@@ -29,6 +29,8 @@ _MAX_CHUNKS = 64
 _USER_BOX = struct.Struct(">I4s16s")
 # The user type of the box (ISO/IEC 14496-12, 11.1).
 _USER_TYPE = _MAGIC.ljust(16, b"\0")
+_NPY = b"\x93NUMPY"
+_TRAILER = struct.Struct(">I8s")
 
 
 class Container(Protocol):
@@ -191,11 +193,47 @@ class Mp4Container:
         return None
 
 
+class NpyContainer:
+    """An array in NumPy's format; the header follows the array, where readers stop, before its length and the magic."""
+
+    name = "NPY"
+    media_type = "application/x-npy"
+    kind: Literal["video"] = "video"
+
+    def matches(self, data: bytes) -> bool:
+        return data[:6] == _NPY
+
+    def attach(self, header: MediaHeader, file: bytes) -> bytes:
+        fields = header.pack()
+        return b"".join((file, fields, _TRAILER.pack(len(fields), _MAGIC)))
+
+    def read(self, data: bytes) -> MediaHeader | None:
+        start = self._fields_start(data)
+        return None if start is None else MediaHeader.unpack(data[start : -_TRAILER.size])
+
+    def detach(self, data: bytes) -> tuple[MediaHeader | None, bytes]:
+        start = self._fields_start(data)
+        if start is None:
+            return None, data
+        return MediaHeader.unpack(data[start : -_TRAILER.size]), data[:start]
+
+    def _fields_start(self, data: bytes) -> int | None:
+        """Return where the fields of the header begin; None where there is none."""
+        if not data.endswith(_MAGIC) or len(data) < len(_NPY) + _TRAILER.size:
+            return None
+        length, _ = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
+        start: int = len(data) - _TRAILER.size - length
+        if start < len(_NPY):
+            raise _bad("truncated reactor header")
+        return start
+
+
 JPEG = JpegContainer()
 WAV = WavContainer()
 MP4 = Mp4Container()
+NPY = NpyContainer()
 # Of what a server sends.
-CONTAINERS: tuple[Container, ...] = (JPEG, WAV, MP4)
+CONTAINERS: tuple[Container, ...] = (JPEG, WAV, MP4, NPY)
 # Of what clients send for the input tracks.
 INPUTS: tuple[Container, ...] = (JPEG, WAV)
 

@@ -18,8 +18,8 @@ from reactor_runtime.wire.protocol import LONGEST_NAME, MAX_UPLOAD_BYTES, SUBPRO
 
 ABOUT = """\
 A real-time video model. `GET /ws` becomes a WebSocket: its text messages are JSON, each binary one is a whole JPEG or
-WAV file. `ClientMessage` lists the messages of clients, `ServerMessage` those of the server; a client must ignore
-messages of unknown types."""
+WAV file, or an NPY for a client that asks for raw frames. `ClientMessage` lists the messages of clients,
+`ServerMessage` those of the server; a client must ignore messages of unknown types."""
 
 LOCAL_SERVER = "http://127.0.0.1:8080"
 TOKEN_SCHEMES: Mapping[str, Any] = MappingProxyType(

@@ -348,6 +348,16 @@ async def test_a_view_limits_the_frames_that_arrive(url: str) -> None:
         assert session.arrived["main_video"] <= before + 1
 
 
+async def test_raw_frames_have_the_pixels_of_the_model(url: str) -> None:
+    async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
+        session.view(codecs=["raw"])
+        # Its answer comes after the server has applied the view, and JPEG would change this gray by one.
+        reply = await session.send("set_level", level=77)
+        frame = await session.frame("main_video", after=reply)
+        assert frame.jpeg.startswith(b"\x93NUMPY")
+        assert np.array_equal(frame.array, np.full((32, 48, 3), 77, np.uint8))
+
+
 def test_a_blocking_session_has_the_same_methods(url: str, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"1234567")
     with connect(url) as session:

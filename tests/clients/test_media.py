@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from reactor_runtime.client.media import DECODERS, read_frame, read_header
-from reactor_runtime.media import wav
+from reactor_runtime.media import npy, wav
 from reactor_runtime.wire.containers import JPEG, attach
 from reactor_runtime.wire.media_header import MediaHeader
 from tests.clients.node import node
@@ -42,7 +42,7 @@ def files() -> Iterator[bytes]:
     chance = random.Random(7)
     sound = wav.encode(np.zeros((1, 9), np.int16), 48_000)
     for metadata in METADATA:
-        for file in (b"\xff\xd8\xff\xd9", sound):
+        for file in (b"\xff\xd8\xff\xd9", sound, npy.encode(np.zeros((2, 3, 3), np.uint8))):
             whole = attach(MediaHeader("main", 1, 2, 3, metadata=metadata), file)
             yield whole
             for _ in range(150):
@@ -50,6 +50,20 @@ def files() -> Iterator[bytes]:
                 at = chance.randrange(min(60, len(whole)))
                 yield whole[:at] + chance.randbytes(chance.randrange(1, 5)) + whole[at + 1 :]
                 yield chance.randbytes(chance.randrange(80))
+
+
+def test_the_pixels_of_a_raw_frame_are_read(tmp_path: Path) -> None:
+    frame = np.random.default_rng(3).integers(0, 256, (5, 7, 3), np.uint8)
+    (tmp_path / "frame").write_bytes(attach(MediaHeader("main", 1, 2, 3), npy.encode(frame)))
+    script = """
+    const { readMedia } = await import(process.env.CLIENT);
+    const { readFile } = await import("node:fs/promises");
+    const media = readMedia(new Uint8Array(await readFile(process.env.FILE)).buffer);
+    console.log(JSON.stringify([media.kind, media.width, media.height, media.header.seq, [...media.pixels]]));
+    """
+    arguments = "--input-type=module", "-e", script
+    printed = node(*arguments, CLIENT=(CLIENT / "media.js").as_uri(), FILE=str(tmp_path / "frame"))
+    assert json.loads(printed) == ["raw", 7, 5, 1, frame.ravel().tolist()]
 
 
 def test_any_bytes_are_read_or_refused_as_malformed(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from websockets.frames import Frame, Opcode
 
-from reactor_runtime.client.media import read_frame, read_header, read_sound
+from reactor_runtime.client.media import DECODERS, read_frame, read_header, read_sound
 from reactor_runtime.errors import UsageError, WireError
-from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media import jpeg, npy, wav
 from reactor_runtime.recording.configs import parse_config
 from reactor_runtime.recording.contracts import contract_differences
 from reactor_runtime.recording.file import decode_array, encode_array, read_recording
@@ -27,7 +27,7 @@ from reactor_runtime.server.net.limits import Budget
 from reactor_runtime.server.net.message_reader import MessageReader, Violation
 from reactor_runtime.testing.session_replay import config_changes
 from reactor_runtime.wire.codec import decode_ack, decode_text
-from reactor_runtime.wire.containers import JPEG, MP4, attach, detach, required_container_of
+from reactor_runtime.wire.containers import JPEG, MP4, NPY, attach, detach, required_container_of
 from reactor_runtime.wire.fragmented_mp4 import VideoConfig, VideoMessage, nal_units, read_message, write_message
 from reactor_runtime.wire.media_header import MediaHeader
 from tests.recording.test_others import FRAME, HEADER, SESSION, frame_of, recording_of, zeros
@@ -79,7 +79,9 @@ def _read_frame(data: bytes) -> None:
     """Read a frame or a piece of sound as the Python client does."""
     container = required_container_of(data)
     header = read_header(container, data)
-    if container.kind == "video":
+    if container is NPY:
+        assert read_frame(header, data, DECODERS[NPY], delay_s=0.0).array.nbytes <= len(data)
+    elif container.kind == "video":
         frame = read_frame(header, data, jpeg.decode, delay_s=0.0)
         assert frame.metadata is None or isinstance(frame.metadata, dict)
     else:
@@ -155,7 +157,11 @@ TARGETS = {
     "frame": Target(
         _read_frame,
         (WireError,),
-        [attach(replace(_MEDIA, metadata=b'{"pose":[1,2.5]}'), b"\xff\xd8\xff\xd9"), attach(_MEDIA, _SOUND)],
+        [
+            attach(replace(_MEDIA, metadata=b'{"pose":[1,2.5]}'), b"\xff\xd8\xff\xd9"),
+            attach(_MEDIA, _SOUND),
+            attach(_MEDIA, npy.encode(np.zeros((2, 3, 3), np.uint8))),
+        ],
     ),
     "mp4": Target(
         _read_video, (WireError,), [_KEY, attach(_MEDIA, _KEY), attach(_MEDIA, _KEY[_KEY.index(b"moof") - 4 :])]

@@ -66,6 +66,17 @@ def test_a_frame_is_a_bitmap(page: Page) -> None:
     assert abs(level - 100) < 4
 
 
+def test_a_raw_frame_is_a_bitmap_too(page: Page) -> None:
+    run(page, "session.view({ codecs: ['raw'] }); await session.send('set_level', { level: 61 });")
+    assert run(
+        page,
+        """
+        for await (const { jpeg, bitmap } of session.frames()) {
+          if (jpeg[0] === 0x93 && level(bitmap) === 61) return [bitmap.width, bitmap.height];
+        }""",
+    ) == [48, 32]
+
+
 def test_a_frame_that_shows_an_event_is_waited_for(page: Page) -> None:
     assert run(
         page,

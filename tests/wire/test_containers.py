@@ -5,6 +5,7 @@ import struct
 import wave
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from reactor_runtime.wire.containers import (
     CONTAINERS,
     JPEG,
     MP4,
+    NPY,
     WAV,
     Container,
     attach,
@@ -55,14 +57,21 @@ def make_wav(samples: bytes = bytes(range(100))) -> bytes:
     return buffer.getvalue()
 
 
+def make_npy() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
+    return buffer.getvalue()
+
+
 VIDEO = VideoConfig(64, 48, b"\1\x42\xc0\x1e\xff\xe1\0\0\0")
 FILES = {
     "jpeg": make_jpeg(),
     "wav": make_wav(),
+    "npy": make_npy(),
     "mp4 key": write_message(VideoMessage(VIDEO, b"sample"), 1, 2, 3),
     "mp4": write_message(VideoMessage(None, b"sample"), 1, 2, 3),
 }
-CONTAINER_OF: dict[str, Container] = {"jpeg": JPEG, "wav": WAV, "mp4 key": MP4, "mp4": MP4}
+CONTAINER_OF: dict[str, Container] = {"jpeg": JPEG, "wav": WAV, "mp4 key": MP4, "mp4": MP4, "npy": NPY}
 
 
 @pytest.fixture(params=FILES)
@@ -122,6 +131,7 @@ def test_other_programs_open_the_files(header: MediaHeader) -> None:
     assert image.convert("RGB").tobytes() == Image.open(io.BytesIO(FILES["jpeg"])).convert("RGB").tobytes()
     with wave.open(io.BytesIO(attach(header, FILES["wav"]))) as sound:
         assert sound.readframes(1000) == bytes(range(100))
+    assert np.load(io.BytesIO(attach(header, FILES["npy"]))).tobytes() == bytes(range(48))
 
 
 def test_file_without_header_comes_back_as_it_is(file: bytes) -> None:
@@ -214,6 +224,11 @@ def user_box(payload: bytes, length: int | None = None) -> bytes:
     return struct.pack(">I", size) + b"uuid" + b"REACTOR\0" + bytes(8) + payload
 
 
+def npy_with(payload: bytes, length: int | None = None) -> bytes:
+    size = len(payload) if length is None else length
+    return FILES["npy"] + payload + struct.pack(">I", size) + b"REACTOR\0"
+
+
 FIELDS = HEADER.pack()
 HOSTILE = {
     "segment longer than the file": segment(FIELDS, 60_000),
@@ -236,6 +251,10 @@ HOSTILE = {
     "user box without fields": user_box(b""),
     "user box with fields cut off": user_box(FIELDS[:26]),
     "endless boxes": (b"\0\0\0\x08ftyp" + b"\0\0\0\x08free" * 100_000),
+    "trailer longer than the array": npy_with(FIELDS, 60_000),
+    "trailer without fields": npy_with(b""),
+    "trailer of version 2": npy_with(b"\2" + FIELDS[1:]),
+    "trailer longer than the file": npy_with(FIELDS, 0xFFFFFFFF),
     "endless chunks": b"RIFF\xff\xff\xff\xffWAVE" + b"junk\0\0\0\0" * 100_000,
 }
 
@@ -257,8 +276,17 @@ def outcome(data: bytes) -> str:
 
 @given(st.binary(max_size=80), st.integers(0, 0xFFFF), st.integers(0, 0xFFFFFFFF))
 def test_any_junk_is_a_file_or_a_wire_error(junk: bytes, length: int, size: int) -> None:
-    chunks = wav_chunk(junk, size), wav_chunk(junk, riff=size)
-    for data in (junk, b"\xff\xd8" + junk, segment(junk, length), *chunks, user_box(junk, size), user_box(junk)):
+    for data in (
+        junk,
+        b"\xff\xd8" + junk,
+        segment(junk, length),
+        wav_chunk(junk, size),
+        wav_chunk(junk, riff=size),
+        user_box(junk, size),
+        user_box(junk),
+        npy_with(junk, size),
+        npy_with(junk),
+    ):
         assert outcome(data) in ("detached", "bad_media")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from reactor_runtime.server.encoding.jpeg_encoding import JPEG
+from reactor_runtime.server.encoding.raw_encoding import RAW
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 
 # The first is the default. Every client can decode it, and snapshots and frames for clients that join are made with it:
 # it has to be stateless.
-ENCODINGS: tuple[TrackEncoding, ...] = (JPEG,)
+ENCODINGS: tuple[TrackEncoding, ...] = (JPEG, RAW)
 DEFAULT = ENCODINGS[0]
 
 

@@ -2,6 +2,7 @@
 
 import { AsyncQueue } from "./async_queue.js";
 import { MediaError } from "./errors.js";
+import { imageSource } from "./media.js";
 
 export class VideoOutputs {
   // {track, sink, fail}; track null for the first one
@@ -158,7 +159,7 @@ export class VideoOutputs {
   }
 }
 
-const decode = (bytes) => createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
+const decode = async (bytes) => createImageBitmap(imageSource(bytes));
 
 // Half a repaint: the next one may be later than this one is early.
 const EARLY_MS = 8;

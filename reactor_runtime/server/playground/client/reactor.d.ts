@@ -273,7 +273,7 @@ export interface FrameHeader {
 }
 
 export interface Frame extends FrameHeader {
-  /** The JPEG file as received. */
+  /** The file as received: a JPEG, or what `view({ codecs })` asked for. */
   jpeg: Uint8Array;
   /** Decoded; null in Node. Call `close()` on it after use. */
   bitmap: Platform<"ImageBitmap"> | null;
@@ -510,8 +510,11 @@ export class Session<Model extends Modelled = any> {
   /** Upload a file. The result stands for the file in an event's data. Rejects with UploadError. */
   upload(file: Platform<"Blob"> | ArrayBuffer | ArrayBufferView, name?: string): Promise<{ upload: string }>;
 
-  /** Limit what the server sends; replaces the last call. Hidden pages pause video by themselves. */
-  view(wanted?: { paused?: boolean; maxFps?: number; tracks?: string[] | null }): void;
+  /**
+   * Limit what the server sends; replaces the last call. Hidden pages pause video by themselves. `codecs` are the
+   * encodings of video to prefer to JPEG, best first: with `["raw"]` frames lose nothing.
+   */
+  view(wanted?: { paused?: boolean; maxFps?: number; tracks?: string[] | null; codecs?: string[] | null }): void;
   /** Keep the session: somebody is there. */
   here(): void;
   /** Reload the project's files, on a server with `--reload`. */
@@ -599,9 +602,10 @@ export class MediaError extends ClientError {
   code: "bad_media";
 }
 
-/** Read a binary message: the header, and the samples of a WAV. Throws MediaError for a malformed one. */
+/** Read a binary message: the header, the pixels of an NPY, the samples of a WAV. Throws MediaError for a malformed one. */
 export function readMedia(
   message: ArrayBuffer,
 ):
   | { kind: "jpeg"; header: FrameHeader | null }
+  | { kind: "raw"; header: FrameHeader; width: number; height: number; pixels: Uint8Array }
   | { kind: "wav"; header: FrameHeader; sampleRate: number; channels: number; samples: Int16Array };

@@ -192,8 +192,8 @@ export class Session extends EventTarget {
   }
 
   view(wanted) {
-    const { paused, maxFps, tracks } = wanted ?? {};
-    this.#view = { paused, max_fps: maxFps, tracks };
+    const { paused, maxFps, tracks, codecs } = wanted ?? {};
+    this.#view = { paused, max_fps: maxFps, tracks, codecs };
     this.#sendView();
   }
 
