@@ -94,13 +94,14 @@ def test_a_platform_without_websockets_is_told_what_to_do() -> None:
 
 FRAMES = """
 import { VideoOutputs } from "CLIENT/frames.js";
+import { readFrames } from "CLIENT/readers.js";
 const acknowledged = [];
-const outputs = new VideoOutputs({ acknowledge: (_, seq) => acknowledged.push(seq), onShown() {}, emit() {} });
+const outputs = new VideoOutputs({ acknowledge: ({ seq }) => acknowledged.push(seq), onShown() {}, emit() {} });
 const later = () => new Promise((resolve) => setTimeout(resolve));
 const put = (seq, held = false) => outputs.put({ track: "main", seq, held }, new Uint8Array([seq]).buffer);
 /** Put the numbers of all frames that a reader gets into `seqs`. */
 const read = async (seqs) => {
-  for await (const { seq } of outputs.frames("main", new AbortController().signal)) seqs.push(seq);
+  for await (const { seq } of readFrames(outputs, "main", new AbortController().signal)) seqs.push(seq);
 };
 const [early, late] = [[], []];
 """
@@ -127,7 +128,7 @@ def test_the_newest_frame_that_is_sent_again_after_a_break_is_yielded_once_and_a
 def test_a_frame_that_was_not_read_before_a_break_is_read_after_it() -> None:
     printed = frames_in_node("""
         outputs.restart(["main"]);
-        const frames = outputs.frames("main", new AbortController().signal);
+        const frames = readFrames(outputs, "main", new AbortController().signal);
         put(4);
         outputs.restart(["main"], { resumed: true });
         put(4, true);

@@ -74,6 +74,7 @@ class Script:
     html: str = ""  # in place of index.html
     skip_every: int = 0
     reload: ReloadMessage | None = None
+    encodings: tuple[str, ...] = ("jpeg",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +290,7 @@ class FakeServer:
         await self._load(client)
         self.state = defaults(script.events)
         self._applied = 0
-        await send(client, "reactor.welcome", **self._welcome(client))
+        await send(client, "reactor.welcome", encodings=list(self.script.encodings), **self._welcome(client))
         await self._frames(client)
 
     async def _load(self, client: WebSocket) -> None:

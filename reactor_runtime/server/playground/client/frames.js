@@ -1,6 +1,5 @@
-/** Passes received frames to canvases and iterators, and acknowledges them when shown, or on arrival if nothing shows them. */
+/** Passes received frames to canvases and readers, and acknowledges them when shown, or on arrival if nothing shows them. */
 
-import { AsyncQueue } from "./async_queue.js";
 import { MediaError } from "./errors.js";
 import { imageSource } from "./media.js";
 
@@ -10,13 +9,13 @@ export class VideoOutputs {
   #names = [];
   // Whether the names are known.
   #known = false;
-  // track → {header, bytes}
+  // track → {header, bytes, image}; either bytes or an image
   #newest = new Map();
   // track → seq
   #acknowledged = new Map();
   #handlers;
 
-  /** `handlers`: acknowledge(track, seq); onShown(header, at); emit(name, detail); paintAt as for CanvasRenderer. */
+  /** `handlers`: acknowledge(header); onShown(header, at); onSinks(); emit(name, detail); paintAt as for CanvasRenderer. */
   constructor(handlers) {
     this.#handlers = handlers;
   }
@@ -24,6 +23,11 @@ export class VideoOutputs {
   /** Whether only canvases show frames. */
   get onScreenOnly() {
     return [...this.#sinks].every(({ sink }) => sink instanceof CanvasRenderer);
+  }
+
+  /** Whether frames are shown, and none as a JPEG file. */
+  get takesVideo() {
+    return this.#sinks.size > 0 && [...this.#sinks].every(({ needsFiles }) => !needsFiles);
   }
 
   /** Start a session with these tracks, or with `resumed` continue it; drop what belongs to the last one. */
@@ -41,12 +45,13 @@ export class VideoOutputs {
   update(names) {
     this.#names = names;
     this.#known = true;
+    for (const { image } of this.#newest.values()) image?.close();
     this.#newest.clear();
     this.#acknowledged.clear();
     // Later: listeners detach canvases of tracks that are gone.
     queueMicrotask(() => {
       for (const { track, fail } of this.#sinks) {
-        const error = this.#trackError(track);
+        const error = this.trackError(track);
         if (error) fail(error);
       }
     });
@@ -57,88 +62,65 @@ export class VideoOutputs {
     for (const { sink } of this.#sinks) sink.skipGap?.();
   }
 
-  put(header, bytes) {
+  /** Show a frame: a JPEG file, or a VideoFrame, which is closed here. */
+  put(header, bytes, image = null) {
     const name = header?.track ?? this.#names[0];
     if (!this.#names.includes(name)) {
       throw new MediaError(`a frame of ${name ?? "no track"}, which this session does not have`);
     }
-    this.#newest.set(name, { header, bytes });
+    const newest = this.#newest.get(name);
+    // A JPEG has overtaken it.
+    if (image && newest?.header?.seq >= header.seq) return image.close();
+    newest?.image?.close();
+    this.#newest.set(name, { header, bytes, image });
     const sinks = [...this.#sinks].filter(({ track }) => (track ?? this.#names[0]) === name);
-    for (const { sink } of sinks) sink.put(header, bytes);
+    for (const { sink } of sinks) sink.put(header, bytes, image);
     // The first one at once: the server sends as much as the socket accepts until the first acknowledgement.
     const first = !this.#acknowledged.has(name);
     if ((first || !sinks.length) && header) this.#acknowledge(header);
   }
 
   attach(track, canvas) {
-    const error = track && this.#trackError(track);
+    const error = track && this.trackError(track);
     if (error) throw error;
     const onPainted = (header, skipped) => {
       const at = performance.now();
-      this.#shown(header, at);
+      this.shown(header, at);
       this.#handlers.emit("painted", { ...(header ?? { track }), canvas, skipped, at });
     };
-    const onBroken = (header, error) => this.#reportBroken(header, error);
+    const onBroken = (header, error) => this.reportBroken(header, error);
     // attach() has returned.
     const fail = (error) => track && console.error(error);
     const sink = new CanvasRenderer(canvas, { onPainted, onBroken, paintAt: this.#handlers.paintAt });
-    return this.#add({ track, sink, fail });
+    return this.add({ track, sink, fail });
   }
 
-  frames(track, end) {
-    const take = (frame) => this.#decode(track, frame);
-    const queue = new AsyncQueue({ most: 1, take, onStop: () => remove(), end });
-    let last = "";
-    const put = (header, bytes) => {
-      const frame = header ? `${header.seq} ${header.track}` : "";
-      // A server sends the newest frame again after a break.
-      if (!header?.held || frame !== last) queue.push({ header, bytes });
-      last = frame;
-    };
-    const restart = ({ resumed = false } = {}) => {
-      if (resumed) return;
-      queue.clear();
-      last = "";
-    };
-    const fail = (error) => queue.fail(error);
-    const remove = this.#add({ track, sink: { put, restart }, fail, isReader: true });
-    // A reader that has ended must not hold acknowledgements.
-    end.addEventListener("abort", () => remove());
-    const error = this.#trackError(track);
-    if (error) fail(error);
-    return queue;
-  }
-
-  /** Add a sink, and give it the newest frame. */
-  #add(entry) {
+  /**
+   * Add {track, sink, fail} and give `sink`, with put(header, bytes, image) and restart(), the newest frame; `isReader`:
+   * not of a session that is over. Return a function that removes it.
+   */
+  add(entry) {
     const { track, sink, isReader } = entry;
-    const { header, bytes, over } = this.#newest.get(track ?? this.#names[0]) ?? {};
+    const newest = this.#newest.get(track ?? this.#names[0]);
     this.#sinks.add(entry);
-    if (bytes && !(over && isReader)) sink.put(header, bytes);
+    this.#handlers.onSinks?.();
+    if (newest && !(newest.over && isReader)) sink.put(newest.header, newest.bytes, newest.image);
     return () => {
-      if (this.#sinks.delete(entry)) sink.restart();
+      if (!this.#sinks.delete(entry)) return;
+      sink.restart();
+      this.#handlers.onSinks?.();
     };
   }
 
   /** Return the error for an unknown track; null before the tracks are known. */
-  #trackError(track) {
+  trackError(track) {
     if (!this.#known || this.#names.includes(track ?? this.#names[0])) return null;
     const names = this.#names.join(", ") || "none";
     return new TypeError(`the model sends no video track ${track ?? "at all"}; it sends ${names}`);
   }
 
-  /** Return undefined for a frame that cannot be decoded. */
-  async #decode(track, { header, bytes }) {
-    try {
-      const bitmap = globalThis.createImageBitmap ? await decode(bytes) : null;
-      this.#shown(header, performance.now());
-      return { ...(header ?? { track }), jpeg: new Uint8Array(bytes), bitmap };
-    } catch (error) {
-      return this.#reportBroken(header, error);
-    }
-  }
-
-  #shown(header, at) {
+  /** Acknowledge a frame that is shown since `at`. */
+  shown(header, at) {
     if (!header) return;
     header.paintedAt ??= at;
     this.#handlers.onShown(header, at);
@@ -146,20 +128,21 @@ export class VideoOutputs {
   }
 
   /** Report and acknowledge: a broken frame must not fill the send window. */
-  #reportBroken(header, error) {
+  reportBroken(header, error) {
     const what = `A frame of ${header?.track ?? "no track"} can't be decoded`;
     this.#handlers.emit("ignored", { what, why: error.message });
     if (header) this.#acknowledge(header);
   }
 
-  #acknowledge({ track, seq }) {
+  #acknowledge(header) {
+    const { track, seq } = header;
     if (seq <= (this.#acknowledged.get(track) ?? -1)) return;
     this.#acknowledged.set(track, seq);
-    this.#handlers.acknowledge(track, seq);
+    this.#handlers.acknowledge(header);
   }
 }
 
-const decode = async (bytes) => createImageBitmap(imageSource(bytes));
+export const decode = async (bytes) => createImageBitmap(imageSource(bytes));
 
 // Half a repaint: the next one may be later than this one is early.
 const EARLY_MS = 8;
@@ -172,8 +155,10 @@ class CanvasRenderer {
   #epoch = 0;
   #decoding = false;
   #undecoded = null;
-  // {header, bitmap, at}: decoded, due at `at`
+  // {header, image, at}: decoded, due at `at`
   #waiting = [];
+  // The highest number that was decoded.
+  #highest = -1;
   // Whether a repaint was requested.
   #asked = false;
   #lastSeq = null;
@@ -188,7 +173,8 @@ class CanvasRenderer {
     this.#handlers = handlers;
   }
 
-  put(header, bytes) {
+  put(header, bytes, image) {
+    if (image) return this.#schedule(header, image.clone());
     this.#undecoded = { header, bytes };
     if (!this.#decoding) this.#decode();
   }
@@ -197,6 +183,7 @@ class CanvasRenderer {
   restart() {
     this.#epoch += 1;
     this.#undecoded = null;
+    this.#highest = -1;
     this.#drop(this.#waiting.length);
     this.skipGap();
   }
@@ -212,9 +199,9 @@ class CanvasRenderer {
       const epoch = this.#epoch;
       this.#undecoded = null;
       try {
-        const bitmap = await decode(bytes);
-        if (epoch === this.#epoch) this.#schedule(header, bitmap);
-        else bitmap.close();
+        const image = await decode(bytes);
+        if (epoch === this.#epoch) this.#schedule(header, image);
+        else image.close();
       } catch (error) {
         if (epoch === this.#epoch) this.#handlers.onBroken(header, error);
       }
@@ -222,10 +209,15 @@ class CanvasRenderer {
     this.#decoding = false;
   }
 
-  #schedule(header, bitmap) {
+  #schedule(header, image) {
     const now = performance.now();
-    if (header) header.decodedAt = now;
-    this.#waiting.push({ header, bitmap, at: header ? this.#handlers.paintAt(header, now) : now });
+    if (header) {
+      // It has been overtaken, as JPEGs and video are decoded apart.
+      if (header.seq <= this.#highest) return image.close();
+      this.#highest = header.seq;
+      header.decodedAt = now;
+    }
+    this.#waiting.push({ header, image, at: header ? this.#handlers.paintAt(header, now) : now });
     this.#drop(this.#waiting.length - MOST_WAITING);
     this.#ask();
   }
@@ -237,7 +229,7 @@ class CanvasRenderer {
   }
 
   #drop(count) {
-    for (const { bitmap } of this.#waiting.splice(0, Math.max(0, count))) bitmap.close();
+    for (const { image } of this.#waiting.splice(0, Math.max(0, count))) image.close();
   }
 
   #repaint() {
@@ -248,14 +240,12 @@ class CanvasRenderer {
     if (this.#waiting.length) this.#ask();
   }
 
-  #paint({ header, bitmap }) {
+  #paint({ header, image }) {
     const canvas = this.#canvas;
-    if (canvas.width !== bitmap.width || canvas.height !== bitmap.height) {
-      canvas.width = bitmap.width;
-      canvas.height = bitmap.height;
-    }
-    this.#context.drawImage(bitmap, 0, 0);
-    bitmap.close();
+    const { displayWidth: width = image.width, displayHeight: height = image.height } = image;
+    if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+    this.#context.drawImage(image, 0, 0);
+    image.close();
     this.#handlers.onPainted(header, header ? this.#gap(header) : 0);
   }
 

@@ -4,7 +4,7 @@ import { MediaError } from "./errors.js";
 
 const [RIFF, RCTR, FMT, DATA] = [0x52494646, 0x72637472, 0x666d7420, 0x64617461];
 // "REACTOR" and a zero byte.
-const MAGIC = 0x52454143544f5200n;
+export const MAGIC = 0x52454143544f5200n;
 const VERSION = 1;
 // From the version to the length of the track name.
 const FIXED_BYTES = 27;
@@ -86,8 +86,8 @@ function readFormat(view, start) {
   return { channels, sampleRate: view.getUint32(start + 4, true) };
 }
 
-/** Return the header; `ptsS` is in seconds since the session's start. */
-function fields(view, start, end) {
+/** Return the header between two places; `ptsS` is in seconds since the session's start. */
+export function fields(view, start, end) {
   if (end > view.byteLength || end - start < FIXED_BYTES) throw new MediaError("the header is cut short");
   const version = view.getUint8(start);
   if (version !== VERSION) throw new MediaError(`header version ${version}, this page knows ${VERSION}`);

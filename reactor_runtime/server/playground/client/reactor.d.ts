@@ -360,7 +360,7 @@ export interface SessionEvents<Model extends Modelled = any> {
   listening: boolean;
   /** A frame was received; its times are set when it is decoded and shown, or not at all if a newer one replaces it. */
   arrived: FrameHeader;
-  /** A frame arrived, with its JPEG. */
+  /** A frame arrived, with its JPEG, or with its piece of MP4 of a video stream. */
   encoded: { header: FrameHeader; bytes: ArrayBuffer };
   /** Size of a received frame or piece of sound in bytes. */
   received: number;
@@ -463,9 +463,14 @@ export class Session<Model extends Modelled = any> {
    * Iterate over the frames of a video track, the first one by default; each step gives the newest frame. As a viewer
    * this continues over sessions and broken connections. As a controller it belongs to one session: it ends when that
    * is closed or finished, and rejects with SessionEnded or ConnectionLost after another end. Rejects with TypeError
-   * for a track that the model does not have.
+   * for a track that the model does not have. Because each frame has a file, the server sends JPEGs meanwhile; with
+   * `jpeg: false` it may send video, whose frames have none.
    */
-  frames(track?: Model["tracks"]["shown"] | null): AsyncIterableIterator<Frame>;
+  frames(track?: Model["tracks"]["shown"] | null, options?: { jpeg?: true }): AsyncIterableIterator<Frame>;
+  frames(
+    track: Model["tracks"]["shown"] | null,
+    options: { jpeg: boolean },
+  ): AsyncIterableIterator<Omit<Frame, "jpeg"> & { jpeg: Uint8Array | null }>;
   /**
    * Wait for the newest frame; with `after`, the reply to an event, for one made with that event. Rejects with
    * SessionEnded if the session is over before, with ConnectionLost if it was not kept, and with the signal's reason.

@@ -1,6 +1,5 @@
 /** A client and its model, from the first connection to close(); reactor.d.ts documents what is public. */
 
-import { AsyncQueue } from "./async_queue.js";
 import { Connection } from "./connection.js";
 import { ConnectionLost, errorOf, MediaError, SessionEnded } from "./errors.js";
 import { VideoOutputs } from "./frames.js";
@@ -8,9 +7,6 @@ import { InputDelay } from "./input_delay.js";
 import { readMedia } from "./media.js";
 import { ClientProtocol } from "./protocol.js";
 import { Speaker } from "./sound/speaker.js";
-
-// For slow readers.
-const MOST_MESSAGES = 1000;
 
 export class Session extends EventTarget {
   speaker = new Speaker(() => this.#emit("listening", this.speaker.on));
@@ -23,14 +19,21 @@ export class Session extends EventTarget {
     onContract: () => this.#changedTracks(),
     onLeave: () => this.#left(),
     onEnd: (status) => this.#endScope(errorOf(status)),
-    emit: this.#emit,
+    emit: (name, detail) => {
+      if (name === "stats") this.#video?.explain(detail);
+      this.#emit(name, detail);
+    },
   });
   #outputs = new VideoOutputs({
-    acknowledge: (track, seq) => this.#connection.notify("reactor.ack", { track, seq }),
+    acknowledge: ({ track, seq, receivedAt }) =>
+      this.#connection.notify("reactor.ack", { track, seq, held_ms: Math.round(performance.now() - receivedAt) }),
+    onSinks: () => this.#video && this.#sendView(),
     onShown: (header, at) => this.#shown(header, at),
     emit: this.#emit,
     paintAt: (header, now) => this.speaker.mixer?.paintAt(header.ptsS, now) ?? now,
   });
+  // Null until a server has offered video.
+  #video = null;
   #publisher = null;
   // The document of the canvases.
   #page = null;
@@ -155,16 +158,21 @@ export class Session extends EventTarget {
   }
 
   messages() {
-    const over = new AbortController();
     const end = this.#scope.signal;
-    const queue = new AsyncQueue({ most: MOST_MESSAGES, onStop: () => over.abort(), end });
-    end.addEventListener("abort", () => over.abort());
-    this.addEventListener("message", ({ detail }) => queue.push(detail), { signal: over.signal });
-    return queue;
+    const loaded = new AbortController();
+    const early = [];
+    this.addEventListener("message", ({ detail }) => early.push(detail), { signal: loaded.signal });
+    return later(
+      import("./readers.js").then(({ readMessages }) => {
+        loaded.abort();
+        return readMessages(this, end, early);
+      }),
+    );
   }
 
-  frames(track = null) {
-    return this.#outputs.frames(track, this.#scope.signal);
+  frames(track = null, options) {
+    const end = this.#scope.signal;
+    return later(import("./readers.js").then(({ readFrames }) => readFrames(this.#outputs, track, end, options)));
   }
 
   async frame(options) {
@@ -270,12 +278,28 @@ export class Session extends EventTarget {
   }
 
   #began() {
-    const { session } = this.#protocol.welcome;
-    this.#outputs.restart(this.#names("video"), { resumed: session !== null && session === this.#shownSession });
+    const { session, encodings } = this.#protocol.welcome;
+    const resumed = session !== null && session === this.#shownSession;
+    this.#outputs.restart(this.#names("video"), { resumed });
     this.#shownSession = session;
     this.speaker.tracks = this.#names("audio");
     this.#inputDelay.restart();
-    if (this.#page?.hidden || Object.keys(this.#view).length) this.#sendView();
+    this.#video?.restart({ resumed });
+    if (this.#page?.hidden || this.#video || Object.keys(this.#view).length) this.#sendView();
+    if (!this.#video && encodings?.includes("h264")) {
+      this.#loadVideo().catch(({ message }) => this.#emit("ignored", { what: "Video can't be decoded", why: message }));
+    }
+  }
+
+  async #loadVideo() {
+    const { makeVideo } = await import("./video/video.js");
+    this.#video = await makeVideo({
+      show: (header, frame) => this.#outputs.put(header, null, frame),
+      requestKey: (track) => this.notify("reactor.key", { track }),
+      onGiveUp: () => this.#sendView(),
+      emit: this.#emit,
+    });
+    this.#sendView();
   }
 
   #left() {
@@ -287,18 +311,20 @@ export class Session extends EventTarget {
   #received(bytes) {
     this.#emit("received", bytes.byteLength);
     try {
-      const media = readMedia(bytes);
+      const media = this.#video?.read(bytes) ?? readMedia(bytes);
       if (media.kind === "wav") this.#playSound(media);
-      else this.#showFrame(media.header, bytes);
+      else this.#showFrame(media, bytes);
     } catch (error) {
       if (!(error instanceof MediaError)) throw error;
       this.#emit("ignored", { what: "A binary message was ignored", why: error.message });
     }
   }
 
-  #showFrame(header, bytes) {
+  #showFrame(media, bytes) {
+    const { header, sample } = media;
     if (header) header.receivedAt = performance.now();
-    this.#outputs.put(header, bytes);
+    if (sample) this.#video.put(media);
+    else this.#outputs.put(header, bytes);
     if (header) {
       this.#emit("arrived", header);
       this.#emit("encoded", { header, bytes });
@@ -339,6 +365,17 @@ export class Session extends EventTarget {
     const hidden = Boolean(this.#page?.hidden) && this.#outputs.onScreenOnly;
     const audible = this.speaker.on && this.speaker.tracks.length > 0;
     const paused = this.#view.paused || hidden;
-    this.notify("reactor.view", hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused });
+    const view = hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused };
+    const codecs = this.#video?.follow({ paused, wanted: this.#outputs.takesVideo });
+    this.notify("reactor.view", { ...view, codecs });
   }
 }
+
+/** Return an iterator for the promise of one. */
+const later = (iterator) => ({
+  next: async () => (await iterator).next(),
+  return: async (value) => (await iterator).return(value),
+  [Symbol.asyncIterator]() {
+    return this;
+  },
+});

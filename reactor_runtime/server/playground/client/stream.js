@@ -32,7 +32,7 @@ function find(known, name) {
 
 function videoTrackOf(session, name) {
   const { track, show } = globalThis.MediaStreamTrackGenerator ? generated() : drawn();
-  feed(session.frames(name), track, show);
+  feed(session.frames(name, { jpeg: false }), track, show);
   return track;
 }
 
