@@ -113,7 +113,7 @@ def playground(browser: Browser) -> None:
 def share(browser: Browser) -> None:
     with template(browser, "prompt", "my-diffusion", DESKTOP, "dark") as page:
         send_prompts(page, 3000)
-        page.get_by_role("button", name="Share").click()
+        page.get_by_role("button", name="Links").click()
         page.wait_for_timeout(500)
         save("share", page)
 

@@ -152,7 +152,7 @@ def sharing(page: Page, server: FakeServer) -> None:
     connected(page, server)
     if page.locator(".tools-more").is_visible():
         page.locator(".tools-more").click()
-    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Links").click()
     expect(page.get_by_role("textbox", name="Link to watch")).to_be_visible()
 
 
@@ -191,8 +191,20 @@ def failed_reload(page: Page, server: FakeServer) -> None:
     server.script.reload = RELOADS["failed"]
     connected(page, server)
     expect(page.locator(".reload")).to_be_visible()
+
+
+def sharing_a_clip(page: Page, server: FakeServer) -> None:
+    server.script.reload = RELOADS["applied"]
+    connected(page, server)
+    expect(page.locator("#reload")).to_be_visible()
+    if page.locator(".tools-more").is_visible():
+        page.locator(".tools-more").click()
+    page.get_by_role("button", name="Share clip").click()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Download")).to_be_enabled()
+    page.locator("#keep").click()
+    server.wait_for("reactor.keep")
     server.broadcast("reactor.keep", file="/home/me/recordings/a.mcap", message="the recording ended", hint="reload")
-    expect(page.locator(".kept")).to_be_visible()
+    expect(page.locator(".kept")).to_contain_text("Kept the recording")
 
 
 def loading_again(page: Page, server: FakeServer) -> None:
@@ -233,6 +245,7 @@ STATES: dict[str, State] = {
         failed,
         offline,
         failed_reload,
+        sharing_a_clip,
         loading_again,
         embedded,
     )

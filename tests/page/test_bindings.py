@@ -207,7 +207,7 @@ def test_a_click_carries_its_place(painter: Page, server: FakeServer) -> None:
 
 
 def test_the_sheet_of_links_is_none_of_the_picture_below(painter: Page, server: FakeServer) -> None:
-    painter.get_by_role("button", name="Share").click()
+    painter.get_by_role("button", name="Links").click()
     address = painter.get_by_label("Link to watch", exact=True)
     address.click()
     painter.mouse.wheel(0, -100)

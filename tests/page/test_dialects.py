@@ -15,7 +15,7 @@ from .states import connected, sounding, waiting, walking
 @pytest.mark.parametrize(
     ("without", "tool"),
     [
-        ("delete HTMLElement.prototype.popover", "Share"),
+        ("delete HTMLElement.prototype.popover", "Links"),
         ("delete Document.prototype.pictureInPictureEnabled", "Picture in picture"),
         ("delete Document.prototype.fullscreenEnabled", "Full screen"),
     ],
@@ -51,7 +51,7 @@ def test_a_browser_without_films_says_so(page: Page, server: FakeServer) -> None
 def test_without_the_clipboard_s_api_a_link_is_copied_all_the_same(page: Page, server: FakeServer) -> None:
     page.add_init_script("delete Navigator.prototype.clipboard")
     connected(page, server)
-    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Links").click()
     page.get_by_role("button", name="Copy: Link to watch").click()
     expect(page.locator(".links")).to_contain_text("Copied")
     page.keyboard.press("Escape")
@@ -64,7 +64,7 @@ def test_without_the_clipboard_s_api_a_link_is_copied_all_the_same(page: Page, s
 def test_a_link_that_can_t_be_copied_is_selected(page: Page, server: FakeServer) -> None:
     page.add_init_script("delete Navigator.prototype.clipboard; document.execCommand = () => false;")
     connected(page, server)
-    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Links").click()
     page.get_by_role("button", name="Copy: Link to watch").click()
     expect(page.locator(".links")).to_contain_text("Press Ctrl+C")
     address = page.get_by_label("Link to watch", exact=True)

@@ -39,7 +39,7 @@ def test_a_tap_shows_the_tools_and_the_next_one_hides_them(embedded: Page) -> No
 
 
 def test_a_hidden_tool_is_not_hit_unseen(embedded: Page) -> None:
-    share, sheet = embedded.get_by_role("button", name="Share"), embedded.locator(".links")
+    share, sheet = embedded.get_by_role("button", name="Links"), embedded.locator(".links")
     tap(embedded, share)
     expect(embedded.locator(".tools")).to_have_css("opacity", "1")
     expect(sheet).to_be_hidden()
@@ -62,7 +62,7 @@ def test_tools_that_are_in_use_stay(embedded: Page) -> None:
 
 def test_the_keyboard_reaches_hidden_tools(embedded: Page) -> None:
     embedded.keyboard.press("Tab")
-    expect(embedded.get_by_role("button", name="Save the frame")).to_be_focused()
+    expect(embedded.get_by_role("button", name="Share clip")).to_be_focused()
     expect(embedded.locator(".tools")).to_have_css("opacity", "1")
 
 

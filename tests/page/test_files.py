@@ -83,7 +83,7 @@ def test_a_link_leaves_out_files_that_only_this_session_knows(page: Page, tmp_pa
     page.locator('[data-event="set_picture"] [type=file]').set_input_files(tmp_path / "level")
     page.wait_for_function(SHOWS_ON_CANVAS, arg=200)
     expect(page.locator("html[data-live]")).to_be_attached()
-    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Links").click()
     expect(page.get_by_label("Link with these values", exact=True)).to_have_value(page.url)
 
 

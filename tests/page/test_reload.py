@@ -91,6 +91,7 @@ def test_an_error_that_persists_is_shown_to_a_page_that_joins(page: Page, server
     open_with(page, server, "failed", "?role=viewer")
     expect(page.locator(CARD)).to_contain_text("pipeline.py:41")
     expect(page.locator(BUTTON)).to_be_disabled()
+    page.get_by_role("button", name="Share clip").click()
     expect(page.locator("#keep")).to_be_disabled()
 
 
@@ -402,21 +403,19 @@ def test_a_client_continues_with_the_tracks_that_stay(page: Page, server: FakeSe
 KEPT = {"file": "/home/me/my model/recordings/2026-11-23_14-05-09.mcap", "message": None, "hint": None}
 
 
-def test_the_button_keeps_the_last_minute_and_shows_where_it_is(page: Page, server: FakeServer) -> None:
+def test_the_last_minute_is_kept_from_the_dialog_of_the_clip(page: Page, server: FakeServer) -> None:
     open_with(page, server, "applied")
-    button, card = page.locator("#keep"), page.locator(".kept")
-    expect(card).to_be_hidden()
+    page.get_by_role("button", name="Share clip").click()
+    button, part = page.locator("#keep"), page.locator(".kept")
     button.click()
     assert server.wait_for("reactor.keep") == {}
     expect(button).to_have_text("Keeping")
     server.broadcast("reactor.keep", **KEPT)
     expect(button).to_have_text("Keep the last minute")
-    expect(card).to_contain_text("Kept the last minute")
-    expect(card.locator("pre")).to_have_text(f"reactor replay '{KEPT['file']}'")
-    card.get_by_role("button", name="Hide").click()
-    expect(card).to_be_hidden()
+    expect(part).to_contain_text("Kept the last minute")
+    expect(part.locator("pre")).to_have_text(f"reactor replay '{KEPT['file']}'")
     button.click()
     server.broadcast("reactor.keep", file=None, message="the session has more than 512 MB", hint="start with --record")
-    expect(card).to_contain_text("The session can't be kept")
-    expect(card).to_contain_text("start with --record")
+    expect(part).to_contain_text("The session can't be kept")
+    expect(part).to_contain_text("start with --record")
     expect(page.locator("#log")).to_contain_text("the session has more than 512 MB")

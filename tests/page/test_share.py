@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from .fake_server import FakeServer
+from .schemas import setter
 
 
 def open_connected(page: Page, url: str) -> None:
@@ -18,7 +19,7 @@ def open_connected(page: Page, url: str) -> None:
 
 
 def link(page: Page, label: str) -> str:
-    page.get_by_role("button", name="Share").click()
+    page.get_by_role("button", name="Links").click()
     value = page.get_by_label(label, exact=True).input_value()
     page.keyboard.press("Escape")
     return value
@@ -51,30 +52,135 @@ def test_a_recording_is_saved_when_it_is_stopped(page: Page, server: FakeServer,
     expect(record).to_have_attribute("aria-pressed", "false")
 
 
-def test_the_last_seconds_are_saved_with_one_click(page: Page, server: FakeServer, tmp_path: Path) -> None:
+def open_clip(page: Page) -> Locator:
+    page.get_by_role("button", name="Share clip").click()
+    return page.get_by_role("dialog", name="Share clip")
+
+
+def wait_for_frames(page: Page, seq: int = 15) -> None:
+    page.wait_for_function(f"() => +document.querySelector('canvas').dataset.seq > {seq}")
+
+
+def test_the_last_seconds_are_shared_with_their_sound(page: Page, server: FakeServer, tmp_path: Path) -> None:
     server.script.sounds = {"voice": 16000}
     page.add_init_script(FILMS)
     open_connected(page, server.url)
-    page.wait_for_function("() => +document.querySelector('canvas').dataset.seq > 15")
+    wait_for_frames(page)
+    dialog = open_clip(page)
+    expect(dialog.locator("canvas")).to_have_js_property("width", 640)
+    expect(dialog.locator("video")).to_be_visible()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Save the last 10 s").click()
+        dialog.get_by_role("button", name="Download").click()
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
     assert file.name.startswith("aurora-clip-")
     assert file.stat().st_size > 1000
     assert page.evaluate("window.films[0].tracks") == ["audio live", "video live"]
-    expect(page.get_by_role("button", name="Save the last 10 s")).to_have_attribute("aria-busy", "false")
+    dialog.get_by_role("button", name="Close").click()
+    expect(dialog).not_to_be_attached()
+
+
+def test_a_clip_goes_to_the_apps_of_the_device_with_title_and_prompt(page: Page, server: FakeServer) -> None:
+    prompt = {"type": "string", "default": "a fox", "maxLength": 200}
+    server.script.events = {"set_prompt": setter("prompt", "What to draw", prompt)}
+    page.add_init_script("""
+      navigator.canShare = ({ files }) => files.length === 1;
+      navigator.share = async ({ files, title, text }) => {
+        window.shared = [files[0].name, files[0].size > 1000, title, text];
+      };
+    """)
+    open_connected(page, server.url)
+    wait_for_frames(page)
+    dialog = open_clip(page)
+    expect(dialog).to_contain_text("aurora — a fox")
+    dialog.get_by_role("button", name="Share", exact=True).click()
+    name, has_content, title, text = page.evaluate("window.shared")
+    assert (has_content, title, text) == (True, "aurora", "aurora — a fox")
+    assert name.startswith("aurora-clip-")
+
+
+def test_the_link_of_a_clip_has_the_values_and_no_token(page: Page, server: FakeServer) -> None:
+    page.add_init_script("navigator.clipboard.writeText = async (text) => { window.copied = text; };")
+    open_connected(page, server.url + "?token=secret")
+    page.locator('[data-event="set_brightness"] input[type="range"]').fill("0.5")
+    expect(page.locator('[data-event="set_brightness"]')).not_to_have_attribute("data-edited", "")
+    dialog = open_clip(page)
+    dialog.get_by_role("button", name="Copy link").click()
+    expect(dialog.get_by_role("status")).to_have_text("Link copied")
+    assert json.loads(parse_qs(urlsplit(page.evaluate("window.copied")).query)["set"][0]) == {"brightness": 0.5}
+    assert "secret" not in page.evaluate("window.copied")
 
 
 def test_a_clip_that_fails_leaves_no_recording(page: Page, server: FakeServer) -> None:
     page.add_init_script(FILMS)
     open_connected(page, server.url)
-    page.wait_for_function("() => +document.querySelector('canvas').dataset.seq > 15")
-    page.get_by_role("button", name="Save the last 10 s").click()
-    page.wait_for_function("() => window.films.length")
+    wait_for_frames(page)
     page.evaluate("() => { globalThis.createImageBitmap = () => Promise.reject(new Error('broken')) }")
+    dialog = open_clip(page)
+    expect(dialog.get_by_role("status")).to_have_text("The clip can't be made: broken")
     page.wait_for_function("() => window.films[0].state === 'inactive'")
     assert page.evaluate("window.films[0].stream.getTracks().every(({ readyState }) => readyState === 'ended')")
+
+
+def test_a_closed_dialog_stops_the_recording(page: Page, server: FakeServer) -> None:
+    page.add_init_script(FILMS)
+    open_connected(page, server.url)
+    wait_for_frames(page)
+    dialog = open_clip(page)
+    page.wait_for_function("() => window.films.length")
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_attached()
+    page.wait_for_function("() => window.films[0].state === 'inactive'")
+
+
+KEPT_PIECES = """async () => {
+  const { LastSeconds } = await import("/static/toolbar/last_seconds.js");
+  const tracks = [["main", "video"], ["voice", "audio"]].map(([name, kind]) => ({ name, kind, direction: "out" }));
+  const session = Object.assign(new EventTarget(), { tracks });
+  const kept = new LastSeconds(session);
+  const emit = (name, detail) => session.dispatchEvent(new CustomEvent(name, { detail }));
+  const frame = (seq, ptsS, isPainted = true) => {
+    const header = { track: "main", seq, ptsS };
+    emit("encoded", { header, bytes: new ArrayBuffer(8) });
+    if (isPainted) emit("painted", header);
+  };
+  const sound = (ptsS) => emit("sound", { track: "voice", ptsS, samples: new Int16Array(8) });
+  const times = () => {
+    const { frames, sounds } = kept.pieces;
+    return [frames, sounds].map((pieces) => pieces.map(({ atS }) => Math.round(100 * atS) / 100));
+  };
+  %s
+}"""
+
+
+def kept_pieces(page: Page, script: str) -> object:
+    return page.evaluate(KEPT_PIECES % script)
+
+
+def test_a_clip_has_only_frames_that_were_painted(still: Page) -> None:
+    script = "frame(0, 0); frame(1, 0.1, false); frame(2, 0.2); sound(0.1); return times();"
+    assert kept_pieces(still, script) == [[0, 0.2], [0.1]]
+
+
+def test_a_clip_has_the_last_ten_seconds(still: Page) -> None:
+    script = "sound(0); frame(0, 0); frame(1, 1); frame(2, 11); sound(11); return times();"
+    assert kept_pieces(still, script) == [[0, 10], [10]]
+
+
+def test_a_clip_continues_over_a_reconnection(still: Page) -> None:
+    script = """
+      emit("session", { session: "a" }); frame(4, 5); frame(5, 6);
+      emit("session", { session: "a" }); frame(6, 7); sound(7);
+      return times();"""
+    assert kept_pieces(still, script) == [[0, 1, 2], [2]]
+
+
+def test_a_clip_continues_into_the_next_session_without_a_gap(still: Page) -> None:
+    script = """
+      emit("session", { session: "a" }); frame(4, 5); frame(5, 6);
+      emit("session", { session: "b" }); frame(0, 0); frame(1, 1);
+      return times();"""
+    assert kept_pieces(still, script) == [[0, 1, 1.03, 2.03], []]
 
 
 FILMS = """window.films = [];
@@ -182,8 +288,8 @@ def test_a_link_that_can_t_be_used_says_why(page: Page, server: FakeServer) -> N
 
 def test_on_this_computer_only_the_links_come_with_what_to_do(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url)
-    page.get_by_role("button", name="Share").click()
-    dialog = page.get_by_role("dialog", name="Share")
+    page.get_by_role("button", name="Links").click()
+    dialog = page.get_by_role("dialog", name="Links")
     expect(dialog).to_contain_text("Only this computer can open these links")
     expect(dialog.get_by_role("img")).to_be_hidden()
     page.evaluate("""async () => {
@@ -226,11 +332,11 @@ def test_the_picture_fills_the_screen_and_comes_back(page: Page, server: FakeSer
 
 def test_the_bar_is_one_stop_for_the_keyboard_and_arrows_move_within_it(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url)
-    save = page.get_by_role("button", name="Save the frame")
-    save.focus()
+    clip = page.get_by_role("button", name="Share clip")
+    clip.focus()
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("button", name="Save the last 10 s")).to_be_focused()
+    expect(page.get_by_role("button", name="Save the frame")).to_be_focused()
     page.keyboard.press("ArrowLeft")
-    expect(save).to_be_focused()
+    expect(clip).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.locator(".tools :focus")).to_have_count(0)

@@ -103,7 +103,7 @@ IN_USE: dict[str, Callable[[Page, FakeServer], object]] = {
     "a text field has the focus": lambda page, _: page.locator(".prompt textarea").focus(),
     "the keyboard is at a tool": lambda page, _: page.keyboard.press("Tab"),
     "the mouse is over a plate": lambda page, _: page.locator(".status").hover(),
-    "the links are open": lambda page, _: page.get_by_role("button", name="Share").click(),
+    "the links are open": lambda page, _: page.get_by_role("button", name="Links").click(),
     "an error is shown": lambda _, server: server.broadcast("reactor.error", code="model_slow", message="too slow"),
     "the drawer is open": lambda page, _: page.get_by_role("button", name="Controls").click(),
 }

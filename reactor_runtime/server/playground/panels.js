@@ -45,9 +45,12 @@ export async function makePanels(session, stage, drawer) {
   const element = byId("tracks").parentElement;
   const canvases = () => stage.videos.map(({ canvas }) => canvas);
   const onError = (text, reason) => log.add("error", reason ? `${text}: ${reason}` : text);
+  const onNote = (text) => log.add("note", text);
   addPanel(byId("metrics"), { before: byId("drawer"), session, metrics, timings, onError });
   const toolbar = import("./toolbar/toolbar.js")
-    .then(({ attach }) => attach({ session, stage: element, before: byId("drawer"), controls, canvases, onError }))
+    .then(({ attach }) =>
+      attach({ session, stage: element, before: byId("drawer"), controls, canvases, onError, onNote }),
+    )
     .catch(({ message }) => {
       onError("The toolbar can't be loaded", message);
       return { begin() {} };
@@ -83,12 +86,8 @@ function followReloads(session, stage, log, controls) {
     if (!session.lastReload) return;
     over.abort();
     try {
-      const [{ followAuthorsTexts, ReloadPanel }, { KeepPanel }] = await Promise.all([
-        import("./reload.js"),
-        import("./keep.js"),
-      ]);
+      const { followAuthorsTexts, ReloadPanel } = await import("./reload.js");
       await ReloadPanel.make(session, stage, log);
-      new KeepPanel(session, stage, log);
       const follow = () => followAuthorsTexts(session, controls).catch(onError);
       session.addEventListener("session", follow);
       // The server reports `loading` again with each progress.

@@ -78,6 +78,11 @@ export class PromptBar {
     return !this.#spec.hasDefault || this.#read() === this.#spec.default;
   }
 
+  /** Return the model's value. */
+  get known() {
+    return this.#known;
+  }
+
   /** Return the model's value; undefined for the default. */
   get changed() {
     return this.#known === this.#spec.default ? undefined : this.#known;

@@ -77,6 +77,11 @@ export class Controls {
     return this.#live.includes(this.#promptBar);
   }
 
+  /** Return the model's main text; null without one. */
+  get prompt() {
+    return this.hasPrompt ? this.#promptBar.known : null;
+  }
+
   /** Return the values that differ from the defaults, by field. */
   get values() {
     return Object.fromEntries(

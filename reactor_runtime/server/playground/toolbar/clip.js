@@ -1,88 +1,111 @@
 /**
- * Keeps the last ten seconds as they arrived, and saves them as a clip: they are played once more into a recorder, which
- * takes as long as the clip, because browsers record in real time.
+ * The dialog that shares the last ten seconds: it plays them once more into a recorder, which takes as long as the clip
+ * because browsers record in real time, and shows them meanwhile.
  */
 
 /** @import { Session } from "../client/reactor.js" */
 
+import { copyText, download, loadStyle } from "../browser.js";
+import { byId, el, setText } from "../dom.js";
+import { KeepPanel } from "./keep.js";
 import { Recording, recordingFormat } from "./record.js";
+import { isLoopback } from "./share.js";
 
-const KEPT_S = 10;
-const MOST_BYTES = 64e6;
 // Decoding starts before the first frame is due.
 const LEAD_S = 0.2;
 
-export class Clip {
-  #session;
-  // {ptsS, bytes} of the first video track
-  #frames = [];
-  // {ptsS, sampleRate, channels, samples} of the first audio track
-  #sounds = [];
-  #bytes = 0;
+/**
+ * Open the dialog with the pieces of LastSeconds; `link` is the address to copy, `caption` the text to share.
+ * `onKept` is that of KeepPanel.
+ * @param {{ session: Session, pieces: { frames: any[], sounds: any[] }, link: string, caption: string, onKept: (headline: string, answer: any) => void }} parts
+ */
+export async function openClip({ session, pieces, link, caption, onKept }) {
+  await loadStyle(new URL("clip.css", import.meta.url));
+  const { frames, sounds } = pieces;
+  const over = new AbortController();
+  const player = new Player(frames, sounds);
+  const title = byId("model").textContent;
+  const status = el("p", { role: "status", class: "clip-status" });
+  const bar = el("progress", { "aria-label": "Making the clip", max: 1, value: 0 });
+  const share = el("button", { type: "button", class: "button primary", disabled: true, hidden: true }, "Share");
+  const save = el("button", { type: "button", class: "button", disabled: true }, "Download");
+  const copy = el("button", { type: "button", class: "button" }, "Copy link");
+  const close = el("button", { type: "button", class: "clip-close", title: "Close", "aria-label": "Close" }, "✕");
+  const alone = isLoopback(location.hostname);
+  const dialog = /** @type {HTMLDialogElement} */ (
+    el(
+      "dialog",
+      { class: "clip", "aria-label": "Share clip" },
+      close,
+      el("div", { class: "clip-frame" }, player.canvas),
+      bar,
+      el("p", { class: "clip-caption" }, caption),
+      el("div", { class: "clip-buttons" }, share, save, copy),
+      status,
+      alone
+        ? el("p", { class: "hint" }, "Only this computer can open the link; the clip can be sent to anyone.")
+        : null,
+      session.lastReload ? new KeepPanel(session, over.signal, onKept).root : null,
+    )
+  );
+  const say = (text) => setText(status, text);
+  close.onclick = () => dialog.close();
+  copy.onclick = async () => say((await copyText(link)) ? "Link copied" : link);
+  // Keys of the model's bindings belong to the dialog.
+  dialog.addEventListener("keydown", (event) => event.stopPropagation());
+  dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
+  dialog.addEventListener("close", () => {
+    over.abort();
+    player.close();
+    dialog.remove();
+  });
+  document.body.append(dialog);
+  dialog.showModal();
 
-  /** @param {Session} session */
-  constructor(session) {
-    this.#session = session;
-    const on = (name, listener) => session.addEventListener(name, ({ detail }) => listener(detail));
-    on("session", () => this.#clear());
-    on("encoded", ({ header, bytes }) => {
-      if (header.track === this.#nameOf("video")) this.#keep(this.#frames, { ptsS: header.ptsS, bytes });
-    });
-    on("sound", (sound) => {
-      if (sound.track === this.#nameOf("audio")) this.#keep(this.#sounds, { ...sound, bytes: sound.samples.buffer });
-    });
-  }
-
-  /** Save what is kept now; `onLeft(seconds)` is called while it is recorded. Rejects if the browser cannot. */
-  async save(onLeft) {
-    const type = recordingFormat();
-    const [frames, sounds] = [[...this.#frames], [...this.#sounds]];
+  try {
     if (!frames.length) throw new Error("there are no frames yet");
-    const player = new Player(frames, sounds);
-    try {
-      const recording = new Recording(player.stream, type, `${this.#session.model}-clip`);
-      await player.play(onLeft);
-      await recording.stop();
-    } finally {
-      player.close();
-    }
-  }
-
-  #nameOf(kind) {
-    return this.#session.tracks.find((track) => track.kind === kind && track.direction === "out")?.name;
-  }
-
-  #keep(pieces, piece) {
-    pieces.push(piece);
-    this.#bytes += piece.bytes.byteLength;
-    for (const each of [this.#frames, this.#sounds]) {
-      while (each.length && (each[0].ptsS < piece.ptsS - KEPT_S || this.#bytes > MOST_BYTES)) {
-        this.#bytes -= each.shift().bytes.byteLength;
-      }
-    }
-  }
-
-  #clear() {
-    this.#frames = [];
-    this.#sounds = [];
-    this.#bytes = 0;
+    const recording = new Recording(player.stream, recordingFormat(), `${session.model}-clip`);
+    await player.play((part) => {
+      /** @type {HTMLProgressElement} */ (bar).value = part;
+    });
+    const file = await recording.stop();
+    if (!dialog.open) return;
+    const video = el("video", { controls: true, loop: true, autoplay: true, playsinline: true });
+    video.muted = true;
+    video.src = URL.createObjectURL(file);
+    dialog.addEventListener("close", () => URL.revokeObjectURL(video.src));
+    player.canvas.replaceWith(video);
+    bar.remove();
+    const content = { files: [file], title, text: caption };
+    save.onclick = () => download(file, file.name);
+    share.onclick = () => navigator.share(content).catch(({ name, message }) => name === "AbortError" || say(message));
+    share.hidden = !navigator.canShare?.(content);
+    share.toggleAttribute("disabled", false);
+    save.toggleAttribute("disabled", false);
+    (share.hidden ? save : share).focus();
+  } catch ({ message }) {
+    bar.remove();
+    say(`The clip can't be made: ${message}`);
+  } finally {
+    player.close();
   }
 }
 
-/** Plays frames and sound once into a stream, silently. */
+/** Plays frames and sound once, the sound only into the stream. */
 class Player {
   stream;
+  canvas = document.createElement("canvas");
   #frames;
   #sounds;
-  #canvas = document.createElement("canvas");
-  #context = this.#canvas.getContext("2d", { alpha: false });
+  #context = this.canvas.getContext("2d", { alpha: false });
   #audio = null;
+  #closed = false;
 
   constructor(frames, sounds) {
     this.#frames = frames;
-    this.#sounds = sounds.filter(({ ptsS }) => ptsS >= frames[0].ptsS);
-    const tracks = this.#canvas.captureStream().getTracks();
-    if (this.#sounds.length) {
+    this.#sounds = sounds;
+    const tracks = this.canvas.captureStream().getTracks();
+    if (sounds.length) {
       this.#audio = new AudioContext();
       this.#audio.output = this.#audio.createMediaStreamDestination();
       tracks.push(...this.#audio.output.stream.getTracks());
@@ -90,19 +113,18 @@ class Player {
     this.stream = new MediaStream(tracks);
   }
 
-  async play(onLeft) {
-    const firstS = this.#frames[0].ptsS;
+  /** Play until the end or close(); `onPart` gets how much was played, from 0 to 1. */
+  async play(onPart) {
+    const lengthS = this.#frames.at(-1).atS;
     const startMs = performance.now() + 1000 * LEAD_S;
-    const lastS = this.#frames.at(-1).ptsS - firstS;
-    this.#schedule(firstS);
-    for (const { ptsS, bytes } of this.#frames) {
+    this.#schedule();
+    for (const { atS, bytes } of this.#frames) {
       const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
-      const atS = ptsS - firstS;
       await wait(startMs + 1000 * atS - performance.now());
-      onLeft(lastS - atS);
+      if (this.#closed) return;
+      onPart(lengthS && atS / lengthS);
       const { width, height } = bitmap;
-      if (this.#canvas.width !== width || this.#canvas.height !== height)
-        Object.assign(this.#canvas, { width, height });
+      if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
       this.#context.drawImage(bitmap, 0, 0);
       bitmap.close();
     }
@@ -112,15 +134,17 @@ class Player {
 
   /** Stop the tracks, which ends a recording of them too. */
   close() {
+    if (this.#closed) return;
+    this.#closed = true;
     for (const track of this.stream.getTracks()) track.stop();
     this.#audio?.close();
   }
 
-  #schedule(firstS) {
+  #schedule() {
     const audio = this.#audio;
     if (!audio) return;
     const startS = audio.currentTime + LEAD_S;
-    for (const { ptsS, sampleRate, channels, samples } of this.#sounds) {
+    for (const { atS, sampleRate, channels, samples } of this.#sounds) {
       const buffer = audio.createBuffer(channels, samples.length / channels, sampleRate);
       for (let channel = 0; channel < channels; channel += 1) {
         const values = buffer.getChannelData(channel);
@@ -128,7 +152,7 @@ class Player {
       }
       const source = new AudioBufferSourceNode(audio, { buffer });
       source.connect(audio.output);
-      source.start(startS + ptsS - firstS);
+      source.start(startS + atS);
     }
   }
 }

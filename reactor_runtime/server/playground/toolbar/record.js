@@ -1,4 +1,4 @@
-/** Saves what is shown: a frame as PNG, a recording in a format that the browser supports. */
+/** Makes files of what is shown: a frame as PNG, a recording in a format that the browser supports. */
 
 /** @import { Session } from "../client/reactor.js" */
 
@@ -21,10 +21,9 @@ export function recordingFormat() {
 }
 
 export class Recording {
-  /** Promise that resolves when the file was saved, to null or the error that ended the recording. */
+  /** Promise of {file, failure}: the File, null if the browser made none, and the error that ended the recording, or null. */
   ended;
   #recorder;
-  #pieces = [];
 
   /**
    * Start with the first video track and, if sound is on, the first audio track; rejects if the browser cannot record.
@@ -41,29 +40,27 @@ export class Recording {
 
   constructor(stream, mimeType, model) {
     this.#recorder = new MediaRecorder(stream, { mimeType, videoBitsPerSecond: BITS_PER_S });
-    this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
+    const pieces = [];
+    this.#recorder.ondataavailable = ({ data }) => data.size && pieces.push(data);
     let failure = null;
     this.#recorder.onerror = ({ error }) => (failure = error);
     this.ended = new Promise((resolve) => {
       this.#recorder.onstop = () => {
         for (const track of stream.getTracks()) track.stop();
         const type = mimeType.split(";")[0];
-        if (!this.#isEmpty) download(new Blob(this.#pieces, { type }), `${model}-${timestamp()}.${type.split("/")[1]}`);
-        resolve(failure);
+        const name = `${model}-${timestamp()}.${type.split("/")[1]}`;
+        resolve({ file: pieces.length ? new File(pieces, name, { type }) : null, failure });
       };
     });
     this.#recorder.start(1000);
   }
 
-  /** Stop and save; rejects if there is nothing to save. */
+  /** Stop and return the file; rejects if there is none. */
   async stop() {
     if (this.#recorder.state !== "inactive") this.#recorder.stop();
-    await this.ended;
-    if (this.#isEmpty) throw new Error("the browser made an empty recording");
-  }
-
-  get #isEmpty() {
-    return !this.#pieces.some(({ size }) => size);
+    const { file } = await this.ended;
+    if (!file) throw new Error("the browser made an empty recording");
+    return file;
   }
 }
 

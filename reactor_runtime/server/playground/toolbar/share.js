@@ -1,4 +1,4 @@
-/** Links to share: with the values of the controls, to watch, and for a frame in another page. */
+/** Links: with the values of the controls, to watch, and for a frame in another page. */
 
 import { copyText } from "../browser.js";
 import { el, newId, setText } from "../dom.js";
@@ -20,7 +20,7 @@ export function makeLinks(controls, makeOpener, host = location.hostname) {
   const note = "The links do not contain your token. Pages of other origins need --allow-origin to show the page.";
   const root = el(
     "div",
-    { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Share" },
+    { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Links" },
     alone ? el("p", { class: "alone" }, ...ALONE) : null,
     code,
     ...rows.map((each) => each.root),
@@ -31,7 +31,7 @@ export function makeLinks(controls, makeOpener, host = location.hostname) {
     for (const each of rows) each.fill();
     if (!alone) code.src = `qr.svg?${new URLSearchParams({ text: toWatch() })}`;
   });
-  const opener = makeOpener("Share");
+  const opener = makeOpener("Links");
   opener.setAttribute("popovertarget", root.id);
   return { root, opener };
 }
@@ -93,7 +93,7 @@ export function valuesIn(address) {
 }
 
 /** Return the page's address with these values and without the token, which is secret. */
-function addressWith(address, values, others = {}) {
+export function addressWith(address, values, others = {}) {
   const { origin, pathname } = new URL(address);
   const link = new URL(pathname, origin);
   for (const [name, value] of Object.entries(others)) link.searchParams.set(name, value);

@@ -1,17 +1,17 @@
-/** The tools in the bar: save a frame, the last 10 s or a recording, share, picture in picture, full screen, code. */
+/** The tools in the bar: share the last 10 s, save a frame or a recording, links, picture in picture, full screen, code. */
 
 /** @import { Session } from "../client/reactor.js" */
 
-import { loadStyle } from "../browser.js";
-import { el, newId, setText } from "../dom.js";
-import { Clip } from "./clip.js";
+import { download, loadStyle } from "../browser.js";
+import { byId, el, newId, setText } from "../dom.js";
+import { LastSeconds } from "./last_seconds.js";
 import { Recording, saveFrame } from "./record.js";
-import { makeLinks, valuesIn } from "./share.js";
+import { addressWith, makeLinks, valuesIn } from "./share.js";
 
 const ICONS = {
   snapshot: "M4 7h3l2-2h6l2 2h3v12H4zM12 10a3 3 0 1 0 .01 0z",
   record: "M12 6a6 6 0 1 0 .01 0z",
-  clip: "M12 6a7 7 0 1 1-6.6 4.7M12 9v4l3 2M3 6l2 5 5-1",
+  clip: "M12 15V4M7 9l5-5 5 5M5 14v6h14v-6",
   link: "M9 15l6-6M7 12l-2 2a3.5 3.5 0 0 0 5 5l2-2M17 12l2-2a3.5 3.5 0 0 0-5-5l-2 2",
   float: "M3 5h18v14H3zM12 12h7v5h-7z",
   full: "M4 9V4h5M15 4h5v5M20 15v5h-5M9 20H4v-5",
@@ -22,10 +22,10 @@ const OVER_THE_CANVAS = "button, .legend";
 
 /**
  * Add the tools before an element of the bar. `controls` have the values for links, `canvases()` returns the canvases,
- * `onError(text, reason)` reports to the user.
- * @param {{ session: Session, stage: HTMLElement, before: HTMLElement, controls: any, canvases: () => HTMLCanvasElement[], onError: (text: string, reason?: string) => void }} parts
+ * `onError(text, reason)` and `onNote(text)` report to the user.
+ * @param {{ session: Session, stage: HTMLElement, before: HTMLElement, controls: any, canvases: () => HTMLCanvasElement[], onError: (text: string, reason?: string) => void, onNote: (text: string) => void }} parts
  */
-export async function attach({ session, stage, before, controls, canvases, onError }) {
+export async function attach({ session, stage, before, controls, canvases, onError, onNote }) {
   await loadStyle(new URL("toolbar.css", import.meta.url));
   // A promise.
   let recording = null;
@@ -46,9 +46,9 @@ export async function attach({ session, stage, before, controls, canvases, onErr
     attempt("The frame can't be saved", () => saveFrames(session, canvases())),
   );
   const record = button("record", "Record", attempt("Recording isn't possible", toggle), clock);
-  const kept = new Clip(session);
-  const left = el("span");
-  const clip = button("clip", "Save the last 10 s", attempt("The clip can't be saved", saveClip), left);
+  const lastSeconds = new LastSeconds(session);
+  const clip = button("clip", "Share clip", attempt("The clip can't be made", shareClip));
+  clip.classList.add("primary");
   const { root: links, opener } = makeLinks(controls, (title) => button("link", title));
   const floating = new PictureInPicture(session, stage);
   const float = button(
@@ -67,7 +67,7 @@ export async function attach({ session, stage, before, controls, canvases, onErr
   opener.hidden = links.hidden = !("popover" in HTMLElement.prototype);
   float.hidden = !document.pictureInPictureEnabled;
   full.hidden = !document.fullscreenEnabled;
-  const tools = [snap, clip, record, opener, float, full, code];
+  const tools = [clip, snap, record, opener, float, full, code];
   const bar = el("div", { class: "tools plate", role: "toolbar", "aria-label": "Tools", id: newId() }, ...tools);
   makeOneTabStop(bar, tools);
   before.before(makeMenuButton(bar), bar);
@@ -90,7 +90,8 @@ export async function attach({ session, stage, before, controls, canvases, onErr
     const tick = setInterval(() => setText(clock, clockOf(performance.now() - began)), 250);
     setText(clock, "0:00");
     window.addEventListener("beforeunload", confirmLeaving);
-    ended.then((failure) => {
+    ended.then(({ file, failure }) => {
+      if (file) download(file, file.name);
       if (failure) onError("The recording ended by itself and was saved", failure.message);
       window.removeEventListener("beforeunload", confirmLeaving);
       clearInterval(tick);
@@ -100,15 +101,13 @@ export async function attach({ session, stage, before, controls, canvases, onErr
     });
   }
 
-  async function saveClip() {
-    if (clip.ariaBusy === "true") return;
-    clip.ariaBusy = "true";
-    try {
-      await kept.save((seconds) => setText(left, `${Math.ceil(seconds)}`));
-    } finally {
-      clip.ariaBusy = "false";
-      setText(left, "");
-    }
+  async function shareClip() {
+    const pieces = lastSeconds.pieces;
+    const { openClip } = await import("./clip.js");
+    const caption = [byId("model").textContent, controls.prompt].filter(Boolean).join(" — ");
+    const onKept = (headline, { file, message }) =>
+      file ? onNote(`${headline}: ${file}`) : onError(headline, message ?? "");
+    await openClip({ session, pieces, link: addressWith(location.href, controls.values), caption, onKept });
   }
 
   let linked = session.role === "viewer" ? {} : fromAddress(onError);
@@ -116,7 +115,9 @@ export async function attach({ session, stage, before, controls, canvases, onErr
     /** Start a session; the first one as controller gets the values of the page's address. */
     begin() {
       const hasPicture = canvases().length > 0;
-      for (const tool of [snap, clip, float]) tool.toggleAttribute("disabled", !hasPicture);
+      for (const tool of [snap, float]) tool.toggleAttribute("disabled", !hasPicture);
+      // Its dialog has the last minute too.
+      clip.toggleAttribute("disabled", !hasPicture && !session.lastReload);
       if (session.role !== "controller") return;
       for (const name of controls.set(linked)) onError("The link sets a field that this model does not have", name);
       linked = {};
