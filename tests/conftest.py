@@ -31,6 +31,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # With this package, which JupyterLab installs, jsonschema makes forty parsers for formats that no test checks.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # the type of a package that is not there
 
+# Collection makes a million objects, and frees few: see pytest_collection_finish.
+gc.disable()
+
 # `reactor run` would listen elsewhere.
 for _name in ("HOST", "PORT", "SPACE_ID"):
     os.environ.pop(_name, None)
@@ -67,6 +70,7 @@ def pytest_collection_finish() -> None:
     """Exclude what is there before the first test, a million objects, from each search of the garbage collector."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

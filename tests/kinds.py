@@ -6,6 +6,7 @@ search misses fails in a run without processes; see `tests/conftest.py`.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import sys
@@ -34,9 +35,17 @@ class Kinds:
 
     def __init__(self) -> None:
         self._kinds: dict[CodeType, set[str]] = {}
+        self._tests: dict[tuple[pytest.Item | pytest.Collector | None, object], set[str]] = {}
 
     def of_test(self, test: pytest.Function) -> set[str]:
         """Return what a test needs: nothing, "process", "browser" or both."""
+        # Tests that differ in their parameters have the same fixtures.
+        key = test.parent, test.function
+        if key not in self._tests:
+            self._tests[key] = self._of_function_and_fixtures(test)
+        return self._tests[key]
+
+    def _of_function_and_fixtures(self, test: pytest.Function) -> set[str]:
         fixtures = [each for found in test._fixtureinfo.name2fixturedefs.values() for each in found[-1:]]
         functions = [test.function, *(fixture.func for fixture in fixtures)]
         return set().union(*(self._of_value(function, ()) for function in functions))
@@ -46,7 +55,7 @@ class Kinds:
             members = [vars(value)[name] for name in names if name in vars(value)]
             return set().union(*(self._of_value(member, ()) for member in members))
         where = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or ""
-        kinds = {kind for starter, kind in STARTERS.items() if f"{where}.".startswith(f"{starter}.")}
+        kinds = _started_by(where)
         if kinds or where.partition(".")[0] not in ("tests", "conftest"):
             return kinds
         if isinstance(value, type):
@@ -63,6 +72,11 @@ class Kinds:
                     value = function.__globals__.get(name, sys.modules.get(name))
                     found |= self._of_value(value, code.co_names)
         return self._kinds[function.__code__]
+
+
+@functools.cache
+def _started_by(module: str) -> set[str]:
+    return {kind for starter, kind in STARTERS.items() if f"{module}.".startswith(f"{starter}.")}
 
 
 def _has_code(member: Any) -> bool:
