@@ -9,6 +9,9 @@ from typing import Protocol
 
 from reactor_runtime.distributed.errors import RunnerUnhealthy
 
+# The longest that the end of all ranks may take; then they are killed.
+GRACE_S = 30.0
+
 
 class Ranks(Protocol):
     """The processes of a runner; `module` is that of its worker."""
@@ -16,7 +19,7 @@ class Ranks(Protocol):
     module: str
 
     def shutdown(self) -> None:
-        """End them, within 30 s; any thread."""
+        """End them, within `GRACE_S`; any thread."""
 
 
 class RunnerOwner(Protocol):

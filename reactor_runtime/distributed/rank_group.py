@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from reactor_runtime.distributed.errors import RunnerUnhealthy, WorkerCrashed
 from reactor_runtime.distributed.exchange import MessageKind, RankMessage, receive_from, send_to
 from reactor_runtime.distributed.outcomes import desync, position_of, raised_in, timeout, written_by
-from reactor_runtime.distributed.owner import RunnerOwner
+from reactor_runtime.distributed.owner import GRACE_S, RunnerOwner
 from reactor_runtime.distributed.packing import PackedValue, unpack
 from reactor_runtime.distributed.rank_process import RankDescriptors, RankProcess
 from reactor_runtime.distributed.remote_error import RemoteError
@@ -28,7 +28,6 @@ from reactor_runtime.oom_kills import OomKills
 
 logger = logging.getLogger(__name__)
 
-GRACE_S = 30.0
 # How long the process of a rank that has closed its socket may take to end.
 CLOSED_S = 2.0
 # How long a rank that is aborted may take to print where it is.

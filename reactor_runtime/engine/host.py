@@ -26,7 +26,7 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.clock import Clock
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.distributed.errors import RunnerUnhealthy
-from reactor_runtime.distributed.owner import Ranks
+from reactor_runtime.distributed.owner import GRACE_S, Ranks
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap, OnStep
@@ -277,6 +277,7 @@ class Host:
     def on_runner_start(self, ranks: Ranks) -> None:
         """Note that a `DistributedRunner` has started; any thread."""
         self._ranks.add(ranks)
+        self._sink.send(ipc.Grace(GRACE_S))
 
     def on_runner_lost(self, error: RunnerUnhealthy) -> None:
         """End the session with this error, and then `serve`: only another process can serve the model; any thread."""

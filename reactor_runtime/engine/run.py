@@ -25,7 +25,6 @@ from reactor_runtime.authoring.presets import check_presets
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.distributed.owner import owned_by
-from reactor_runtime.distributed.rank_group import GRACE_S
 from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.ipc_reader import IpcReader
@@ -80,7 +79,7 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
         keep = (lambda _: None) if recorder is None else recorder.keep
         loop = asyncio.get_running_loop()
         reader.attach(loop, host, keep=keep, on_save=_start_save_watch(load, channel, host, loop))
-        channel.send(ipc.Ready(time.monotonic() - began, GRACE_S if host.rank_modules else 0.0))
+        channel.send(ipc.Ready(time.monotonic() - began))
         await host.serve()
         if recorder is not None:
             recorder.close()

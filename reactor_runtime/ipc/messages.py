@@ -207,10 +207,16 @@ class Reloaded:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """engine → server: load() is done, sessions can start. The end of the process may take `grace_s`."""
+    """engine → server: load() is done, sessions can start."""
 
     load_s: float
-    grace_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """engine → server: from now on the end of the process may take so many seconds longer: it ends other processes."""
+
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +463,7 @@ ToServer = (
     | Described
     | Reloaded
     | Ready
+    | Grace
     | Failed
     | Heartbeat
     | Started

@@ -13,7 +13,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.host import LONGEST_END_S, Host
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.interface import ReactorPipeline
-from reactor_runtime.ipc.messages import Ended, Shutdown, StartSession, StopSession
+from reactor_runtime.ipc.messages import Ended, Grace, Shutdown, StartSession, StopSession
 from tests.engine.rig import Bright, Picture, frame
 from tests.fakes import CollectingSink, FakeClock, settle
 
@@ -78,3 +78,29 @@ async def test_the_reason_that_the_model_gives_is_sent_with_the_end(tmp_path: Pa
     assert sink.of(Ended) == [Ended("s-1", None, "match over"), Ended("s-2", None, "later")]
     host.receive_message(Shutdown())
     await serving
+
+
+class FewRanks:
+    """The ranks of a runner that `load()` has started."""
+
+    module = "workers"
+
+    def __init__(self) -> None:
+        self.has_ended = False
+
+    def shutdown(self) -> None:
+        self.has_ended = True
+
+
+async def test_a_runner_makes_the_end_of_the_process_longer_whenever_it_starts(tmp_path: Path) -> None:
+    clock, ranks = FakeClock(), FewRanks()
+    sink = CollectingSink(clock)
+    host = Host(ServedModel(Version(Raising(), Contract.of(Raising), {})), clock=clock, sink=sink, project=tmp_path)
+    serving = asyncio.create_task(host.serve())
+    await settle()
+    host.on_runner_start(ranks)
+    assert sink.of(Grace) == [Grace(30.0)]
+    assert host.rank_modules == {"workers"}
+    host.receive_message(Shutdown())
+    await serving
+    assert ranks.has_ended

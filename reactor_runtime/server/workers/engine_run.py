@@ -136,13 +136,15 @@ class EngineRun:
             case ipc.Heartbeat():
                 self._watchdog.record_heartbeat(message)
                 return
+            case ipc.Grace():
+                self._grace_s = message.seconds
+                return
             case ipc.Ended():
                 self._watchdog.ending = False
             case ipc.Failed():
                 self.failure = errors.from_json(message.error)
             case ipc.Ready():
                 self.ready_at = time.monotonic()
-                self._grace_s = message.grace_s
                 self._ready.set()
         self._on_message(message)
 

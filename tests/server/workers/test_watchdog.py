@@ -195,3 +195,29 @@ async def test_a_recording_engine_has_time_to_write_the_rest(tmp_path: Path) -> 
     process.engine.close()
     process.socket.close()
     await run.end()
+
+
+async def test_an_engine_that_has_started_ranks_has_time_to_end_them() -> None:
+    process = SocketOfEngine()
+    received: asyncio.Queue[ipc.Message] = asyncio.Queue()
+    run = EngineRun(
+        received.put_nowait,
+        FakeClock(),
+        lambda **_: cast("Any", process),
+        ServeOptions(manifest=MANIFEST, config={}),
+        on_bundle=lambda _, __: None,
+        ids=dict,
+        oom_kills=OomKills(),
+    )
+    running = asyncio.create_task(run.run(ipc.Load("", "", "", {}, "", "")))
+    # As after a reload: the model was ready before.
+    for message in (ipc.Ready(1.0), ipc.Grace(30.0), ipc.Reloaded("applied")):
+        process.engine.send(message)
+    while await asyncio.wait_for(received.get(), TIMEOUT_S) != ipc.Reloaded("applied"):
+        pass
+    before = time.monotonic()
+    await run.stop()
+    assert process.deadline >= before + 30.0
+    process.engine.close()
+    await asyncio.wait_for(running, TIMEOUT_S)
+    await run.end()
