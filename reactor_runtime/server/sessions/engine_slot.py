@@ -295,16 +295,16 @@ class EngineSlot:
         self.reload.send_progress()
 
     def send_statistics(self, now: float) -> None:
-        """Send each subscriber statistics of the model and its own, and the controller the rates of inputs."""
-        shared = {"queue": len(self._playout), **self._playout.times.medians_ms()}
-        controller = None if self.session is None else self.session.controller
+        """Send each subscriber statistics of the model and its own, and those that may send the rates of inputs."""
+        common = {"queue": len(self._playout), **self._playout.times.medians_ms()}
+        controller, shared = None if self.session is None else self.session.controller, self.shared
         inputs = {} if self.session is None else self.session.demand.rates()
         lost = {} if self.session is None else self.session.lost_inputs
-        own = {name: values for name, values in (("inputs", inputs), ("inputs_lost", lost)) if values}
+        of_inputs = {name: values for name, values in (("inputs", inputs), ("inputs_lost", lost)) if values}
 
         def send_to(client: Client) -> None:
-            of_controller = own if client is controller else {}
-            client.send_message("reactor.stats", {**shared, **client.statistics(now), **of_controller})
+            of_sender = of_inputs if shared or client is controller else {}
+            client.send_message("reactor.stats", {**common, **client.statistics(now), **of_sender})
 
         self.subscribers.for_each(send_to)
 

@@ -79,7 +79,12 @@ def services() -> Iterator[AdmissionFixture]:
     os.close(services.memory)
 
 
-async def test_only_the_controller_gets_the_rates_and_only_while_frames_come(services: AdmissionFixture) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+async def test_clients_that_may_send_get_the_rates_and_only_while_frames_come(
+    shared: bool, services: AdmissionFixture
+) -> None:
+    assert services.engine.contract is not None
+    services.engine.contract |= {"shared": shared}
     controller, viewer = services.come(), services.come(Role.VIEWER)
     session = services.begin()
     services.say(counts(10.0, 1, 0, session=session))
@@ -90,7 +95,8 @@ async def test_only_the_controller_gets_the_rates_and_only_while_frames_come(ser
         [data.get("inputs") for kind, data in await told(each) if kind == "reactor.stats"]
         for each in (controller, viewer)
     ]
-    assert metrics == [[{"camera": {"came": 30.0, "taken": 8.0, "wanted": 14.0}}, None], [None, None]]
+    rates = {"camera": {"came": 30.0, "taken": 8.0, "wanted": 14.0}}
+    assert metrics == [[rates, None], [rates if shared else None, None]]
 
 
 MODEL = """
