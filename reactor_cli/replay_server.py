@@ -25,7 +25,7 @@ def serve_replay(
 ) -> None:
     """Serve the replay of a recording until a signal; raise UsageError for one that the project can't replay."""
     from reactor_cli.child import run_in_child
-    from reactor_cli.commands.run import serve_model
+    from reactor_cli.commands.run import logged, serve_model
     from reactor_runtime import manifest as manifests
     from reactor_runtime import streams
     from reactor_runtime.replaying.player import CLASS, MODULE, write_module
@@ -36,7 +36,7 @@ def serve_replay(
     with manifests.pointing_at(manifest):
         # The engine imports the class too; here it would keep its libraries in memory.
         fps: float | None = run_in_child(lambda _: _check_contract(recording, manifest))["fps"]
-    with tempfile.TemporaryDirectory(prefix="reactor-replay-") as folder, _importable(folder):
+    with tempfile.TemporaryDirectory(prefix="reactor-replay-") as folder, _importable(folder), logged(options):
         write_module(
             Path(folder),
             file=recording.path,

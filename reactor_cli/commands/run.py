@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -75,15 +75,29 @@ def serve_project(
     from reactor_runtime import streams
 
     streams.install()
-    settings.verbose = options.verbose
+    settings.verbose, settings.json_logs = options.verbose, options.log_format == "json"
     # A server that a person watches, not one that a service manager starts.
     reloads_here = cluster is None and status_line.is_wanted()
-    served = options.serve_options(manifest, project_config(manifest, options.overrides), reloads_here=reloads_here)
-    report_project(manifest, gpus=1 if served.gpus else None)
-    settings.json_logs = served.log_format == "json"
     with contextlib.ExitStack() as stack:
+        stack.enter_context(logged(options))
+        served = options.serve_options(manifest, project_config(manifest, options.overrides), reloads_here=reloads_here)
+        report_project(manifest, gpus=1 if served.gpus else None)
         share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None
         serve_model(served, cluster, open_page=options.open_page, share=share)
+
+
+@contextlib.contextmanager
+def logged(options: RunOptions) -> Iterator[None]:
+    """Log in the chosen format in the block; with JSON, also what is printed."""
+    from reactor_runtime import logs, prints, streams
+
+    as_json = options.log_format == "json"
+    logs.configure(options.log_level, "json" if as_json else "text")
+    end = prints.log_prints(streams.installed()) if as_json else lambda: None
+    try:
+        yield
+    finally:
+        end()
 
 
 def _cluster_options(checked: Manifest, options: RunOptions, on_cluster: ClusterRunOptions) -> ClusterOptions | None:
@@ -123,14 +137,14 @@ def serve_model(
 ) -> None:
     """Serve here or on a cluster and print the progress, with a status line on a terminal.
 
-    Logs and prints of this process have the chosen format. `share` is called with the local URL and the query that has
+    Call it in `logged`. `share` is called with the local URL and the query that has
     the token.
     """
-    from reactor_runtime import logs, manifest, prints, streams
+    from reactor_runtime import manifest
     from reactor_runtime.server.run import serve
 
-    as_json = options.log_format == "json"
-    status = RunStatus(reloads=options.reload is not None) if not as_json and status_line.is_wanted() else None
+    # Not for a stream whose lines are logged.
+    status = RunStatus(reloads=options.reload is not None) if status_line.is_wanted() else None
     announcer = Announcer(
         manifest=options.manifest,
         access=options.access,
@@ -142,10 +156,7 @@ def serve_model(
     with contextlib.ExitStack() as stack:
         if status is not None:
             stack.enter_context(status.line.shown())
-        logs.configure(options.log_level, "json" if as_json else "text")
         stack.enter_context(manifest.pointing_at(options.manifest))
-        if as_json:
-            stack.callback(prints.log_prints(streams.installed()))
         if cluster is None:
             serve(options, announcer)
         else:

@@ -103,3 +103,13 @@ def test_why_the_server_ends_is_an_object_too(tmp_path: Path) -> None:
     assert (last["level"], last["exit_code"]) == ("error", 4)
     assert last["message"] == "load() failed: ValueError: no weights"
     assert "pipeline.py:" in last["where"]
+
+
+def test_what_is_printed_before_the_server_starts_is_an_object_too(tmp_path: Path) -> None:
+    write_project(tmp_path, MODEL)
+    (tmp_path / "reactor.yaml").write_text("runtime: {import: pipeline:NoModel}\ndeployment: {region: x}\n")
+    outcome = reactor("run", "--port", "0", "--log-format", "json", cwd=tmp_path)
+    assert (outcome.code, outcome.out) == (2, "")
+    first, *_, last = [json.loads(line) for line in outcome.err.splitlines()]
+    assert first["message"] == "a project for 3.x; not used here: deployment"
+    assert last["message"].startswith("pipeline has no class NoModel")
