@@ -67,8 +67,8 @@ def test_the_last_seconds_are_shared_with_their_sound(page: Page, server: FakeSe
     open_connected(page, server.url)
     wait_for_frames(page)
     dialog = open_clip(page)
-    expect(dialog.locator("canvas")).to_have_js_property("width", 640)
-    expect(dialog.locator("video")).to_be_visible()
+    expect(dialog.locator("video")).to_have_js_property("videoWidth", 640)
+    expect(dialog.get_by_role("progressbar")).to_be_visible()
     with page.expect_download() as download:
         dialog.get_by_role("button", name="Download").click()
     file = tmp_path / download.value.suggested_filename

@@ -31,10 +31,13 @@ function find(known, name) {
 }
 
 function videoTrackOf(session, name) {
-  const { track, show } = globalThis.MediaStreamTrackGenerator ? generated() : drawn();
+  const { track, show } = makeVideoTrack();
   feed(session.frames(name, { jpeg: false }), track, show);
   return track;
 }
+
+/** Return {track, show}: a track to which `show(bitmap)` writes a frame. */
+export const makeVideoTrack = () => (globalThis.MediaStreamTrackGenerator ? generated() : drawn());
 
 /** Feed frames until the track is stopped or the session closed. */
 async function feed(frames, track, show) {

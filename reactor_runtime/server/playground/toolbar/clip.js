@@ -6,6 +6,7 @@
 /** @import { Session } from "../client/reactor.js" */
 
 import { copyText, download, loadStyle } from "../browser.js";
+import { makeVideoTrack } from "../client/stream.js";
 import { byId, el, setText } from "../dom.js";
 import { KeepPanel } from "./keep.js";
 import { Recording, recordingFormat } from "./record.js";
@@ -24,6 +25,8 @@ export async function openClip({ session, pieces, link, caption, onKept }) {
   const { frames, sounds } = pieces;
   const over = new AbortController();
   const player = new Player(frames, sounds);
+  const video = el("video", { autoplay: true, playsinline: true, "aria-label": "The clip" });
+  Object.assign(video, { muted: true, srcObject: player.stream });
   const title = byId("model").textContent;
   const status = el("p", { role: "status", class: "clip-status" });
   const bar = el("progress", { "aria-label": "Making the clip", max: 1, value: 0 });
@@ -37,7 +40,7 @@ export async function openClip({ session, pieces, link, caption, onKept }) {
       "dialog",
       { class: "clip", "aria-label": "Share clip" },
       close,
-      el("div", { class: "clip-frame" }, player.canvas),
+      el("div", { class: "clip-frame" }, video),
       bar,
       el("p", { class: "clip-caption" }, caption),
       el("div", { class: "clip-buttons" }, share, save, copy),
@@ -70,11 +73,8 @@ export async function openClip({ session, pieces, link, caption, onKept }) {
     });
     const file = await recording.stop();
     if (!dialog.open) return;
-    const video = el("video", { controls: true, loop: true, autoplay: true, playsinline: true });
-    video.muted = true;
-    video.src = URL.createObjectURL(file);
+    Object.assign(video, { srcObject: null, src: URL.createObjectURL(file), loop: true, controls: true });
     dialog.addEventListener("close", () => URL.revokeObjectURL(video.src));
-    player.canvas.replaceWith(video);
     bar.remove();
     const content = { files: [file], title, text: caption };
     save.onclick = () => download(file, file.name);
@@ -94,17 +94,16 @@ export async function openClip({ session, pieces, link, caption, onKept }) {
 /** Plays frames and sound once, the sound only into the stream. */
 class Player {
   stream;
-  canvas = document.createElement("canvas");
   #frames;
   #sounds;
-  #context = this.canvas.getContext("2d", { alpha: false });
+  #video = makeVideoTrack();
   #audio = null;
   #closed = false;
 
   constructor(frames, sounds) {
     this.#frames = frames;
     this.#sounds = sounds;
-    const tracks = this.canvas.captureStream().getTracks();
+    const tracks = [this.#video.track];
     if (sounds.length) {
       this.#audio = new AudioContext();
       this.#audio.output = this.#audio.createMediaStreamDestination();
@@ -123,9 +122,7 @@ class Player {
       await wait(startMs + 1000 * atS - performance.now());
       if (this.#closed) return;
       onPart(lengthS && atS / lengthS);
-      const { width, height } = bitmap;
-      if (this.canvas.width !== width || this.canvas.height !== height) Object.assign(this.canvas, { width, height });
-      this.#context.drawImage(bitmap, 0, 0);
+      await this.#video.show(bitmap);
       bitmap.close();
     }
     // The last frame is shown for a while too.
