@@ -15,7 +15,7 @@ from benchmarks.hostile.gate import main as hostile
 from benchmarks.measure import BENCHMARKS, Row
 
 HEAD = """\
-# Performance
+# Benchmarks
 
 Written on {cores} cores that did nothing else, by
 
