@@ -29,6 +29,7 @@ from reactor_runtime.client.messages import Redirect, write
 from reactor_runtime.client.route import Route
 from reactor_runtime.client.send_queue import OutgoingMedia
 from reactor_runtime.client.streams import SessionStreams
+from reactor_runtime.wire.containers import MP4
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -136,7 +137,10 @@ class Connection:
                 while protocol.final_error is None and not self._is_redirected:
                     item = await socket.recv()
                     self._unanswered_pings = 0
-                    self.streams.receive(item, time.monotonic(), time.time())
+                    if isinstance(item, bytes) and MP4.matches(item):
+                        await self.streams.receive_video(item, time.monotonic(), time.time())
+                    else:
+                        self.streams.receive(item, time.monotonic(), time.time())
                     if protocol.welcome is not welcome and protocol.welcomed:
                         welcome, self._broke_at = protocol.welcome, None
                         self.route.on_welcome()

@@ -51,9 +51,9 @@ class Sound:
 # Without `slots`: `cached_property` stores the decoded pixels in the instance's dictionary.
 @dataclass(frozen=True)
 class Frame:
-    """A frame: `array` is uint8 RGB `(height, width, 3)`, `jpeg` the file as it came, a JPEG
-    unless the view asks for another encoding.
+    """A frame: `array` is uint8 RGB `(height, width, 3)`, `jpeg` the frame as a file.
 
+    `data` is what came: that file, or a message of a video stream, of which `number` counts the messages.
     `seq` counts the frames of its track in the session; a gap is frames that this client skipped. `pts_s` is its due
     time, in seconds since the session's start; `applied` the number of the last event applied before it was made.
     `delay_ms` is the time from the model's output to the arrival here. `held` marks the latest frame at the time this
@@ -67,14 +67,21 @@ class Frame:
     after_flush: bool
     held: bool
     delay_ms: float
-    jpeg: bytes = field(repr=False)
+    data: bytes = field(repr=False)
     metadata: dict[str, Any] | None = field(default=None, hash=False)
+    number: int | None = field(default=None, repr=False, compare=False)
+    arrived_s: float = field(default=0.0, repr=False, compare=False)
     _decode: Decoder = field(default=DECODERS[JPEG], repr=False, compare=False)
 
     @functools.cached_property
     def array(self) -> NDArray[np.uint8]:
         """Return the pixels, decoded on first access."""
-        return self._decode(self.jpeg)
+        return self._decode(self.data)
+
+    @functools.cached_property
+    def jpeg(self) -> bytes:
+        """Return the JPEG as it came; a frame that came otherwise is encoded on first access."""
+        return self.data if JPEG.matches(self.data) else jpeg.encode(self.array)
 
 
 def read_header(container: Container, data: bytes) -> MediaHeader:
@@ -85,8 +92,19 @@ def read_header(container: Container, data: bytes) -> MediaHeader:
     return header
 
 
-def read_frame(header: MediaHeader, data: bytes, decode: Decoder, *, delay_s: float) -> Frame:
-    """Return a frame for a file of the server, without decoding it. Raises `WireError` for malformed metadata."""
+def read_frame(
+    header: MediaHeader,
+    data: bytes,
+    decode: Decoder,
+    *,
+    delay_s: float,
+    arrived_s: float = 0.0,
+    number: int | None = None,
+) -> Frame:
+    """Return a frame for a message of the server, without decoding it. Raises `WireError` for malformed metadata.
+
+    `arrived_s` is monotonic; `number` counts the messages of a video stream.
+    """
     return Frame(
         header.track,
         header.seq,
@@ -97,6 +115,8 @@ def read_frame(header: MediaHeader, data: bytes, decode: Decoder, *, delay_s: fl
         1e3 * delay_s,
         data,
         _read_metadata(header.metadata),
+        number,
+        arrived_s,
         decode,
     )
 
@@ -140,10 +160,16 @@ class NewestFrames:
         self._newest: dict[str, Frame] = {}
 
     def put_frame(self, frame: Frame) -> bool:
-        """Add a frame; return False for the newest one, which a server sends again after a break."""
+        """Add a frame; return False for one that is not newer.
+
+        A server sends the newest again after a break, and JPEGs beside the start of a video stream.
+        """
         newest = self._newest.get(frame.track)
-        if frame.held and newest is not None and frame.seq == newest.seq:
-            return False
+        if newest is not None and frame.seq <= newest.seq:
+            is_again = frame.held and frame.seq == newest.seq
+            overlaps = (frame.number is None) != (newest.number is None)
+            if is_again or overlaps:
+                return False
         self._newest[frame.track] = frame
         self.arrived[frame.track] = self.arrived.get(frame.track, 0) + 1
         return True

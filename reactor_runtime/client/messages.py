@@ -168,6 +168,7 @@ class Welcome:
     upload_key: str | None = field(default=None, repr=False)
     reload: ReloadNotice | None = None
     shared: bool = False
+    encodings: tuple[str, ...] = ()
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -185,6 +186,7 @@ class Welcome:
             _optional_text(data.get("upload_key")),
             None if data.get("reload") is None else ReloadNotice.from_data(data["reload"]),
             data.get("shared") is True,
+            tuple(map(str, data.get("encodings") or ())),
         )
 
     @property

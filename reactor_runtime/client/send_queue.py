@@ -59,7 +59,8 @@ class SendQueue:
 
     def __init__(self) -> None:
         self._texts: deque[str] = deque()
-        self._unsent_acks: dict[str, int] = {}
+        # Track → number, and how long its frame was held.
+        self._unsent_acks: dict[str, tuple[int, float]] = {}
         self._last_acks: dict[str, int] = {}
         self._frames: dict[str, OutgoingMedia] = {}
         self._sounds: deque[OutgoingMedia] = deque()
@@ -68,10 +69,11 @@ class SendQueue:
     def put_text(self, text: str) -> None:
         self._texts.append(text)
 
-    def put_ack(self, track: str, seq: int) -> None:
-        """Acknowledge all frames of a track up to `seq`; the same number is sent once."""
+    def put_ack(self, track: str, seq: int, held_s: float = 0.0) -> None:
+        """Acknowledge all frames of a track up to `seq`, the last one after `held_s`; the same number is sent once."""
         if self._last_acks.get(track) != seq:
-            self._unsent_acks[track] = self._last_acks[track] = seq
+            self._last_acks[track] = seq
+            self._unsent_acks[track] = seq, held_s
 
     def reset_acks(self) -> None:
         """Forget all acknowledgements: in another session the frame numbers start again."""
@@ -120,8 +122,8 @@ class SendQueue:
     def take_next(self) -> str | OutgoingMedia | None:
         """Remove and return the next item to send, the smallest kind first; None when the queue is empty."""
         if self._unsent_acks:
-            track, seq = self._unsent_acks.popitem()
-            return write("reactor.ack", {"track": track, "seq": seq})
+            track, (seq, held_s) = self._unsent_acks.popitem()
+            return write("reactor.ack", {"track": track, "seq": seq, "held_ms": round(1e3 * held_s)})
         if self._texts:
             return self._texts.popleft()
         if self._sounds:

@@ -218,7 +218,7 @@ class Session(SessionInfo):
             if decode:
                 await asyncio.to_thread(_decode, frame)
             if not first:
-                self._streams.acknowledge(frame)
+                self._streams.acknowledge(frame, time.monotonic())
             first = False
             yield frame
 
@@ -347,7 +347,7 @@ class Session(SessionInfo):
         `codecs` are the encodings of video to prefer to JPEG, best first: with `["raw"]` frames lose nothing.
         """
         view = {"paused": paused, "max_fps": max_fps, "tracks": tracks, "codecs": codecs}
-        self._streams.set_view(write("reactor.view", view))
+        self._streams.set_view(view)
 
     def here(self) -> None:
         """Answer the server's `idle` notice, which keeps the session."""

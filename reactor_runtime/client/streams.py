@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from reactor_runtime.client.address import Role
 from reactor_runtime.client.errors import ClientError, ConnectionLost
@@ -21,10 +22,11 @@ from reactor_runtime.client.media import (
     read_header,
     read_sound,
 )
-from reactor_runtime.client.messages import Message
+from reactor_runtime.client.messages import Message, write
 from reactor_runtime.client.protocol import ClientProtocol, SessionScope
 from reactor_runtime.client.send_queue import SendQueue
 from reactor_runtime.client.status import Phase
+from reactor_runtime.client.video import CODEC, VideoError, VideoStreams
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.containers import WAV, Container, required_container_of
 
@@ -58,10 +60,13 @@ class SessionStreams:
     cannot be sent any more.
     """
 
-    def __init__(self, role: Role, *, decoders: Mapping[Container, Decoder] = DECODERS) -> None:
+    def __init__(
+        self, role: Role, *, decoders: Mapping[Container, Decoder] = DECODERS, video: VideoStreams | None = None
+    ) -> None:
         self.protocol = ClientProtocol(role)
         self._decoders = decoders
         self._containers = (*decoders, WAV)
+        self.video = video or VideoStreams()
         self.frames = NewestFrames()
         self.sound = ReceivedSound()
         self.send_queue = SendQueue()
@@ -69,7 +74,7 @@ class SessionStreams:
         self.outgoing = Signal()
         self.sent = Signal()
         self._polled: set[str] = set()
-        self._view: str | None = None
+        self._view: dict[str, Any] | None = None
         self._session: str | None = None
         self._scope = self.protocol.scope
 
@@ -95,10 +100,31 @@ class SessionStreams:
             if isinstance(item, bytes):
                 self._receive_media(item, now, wall_s)
             else:
-                self.protocol.receive_message(Message.from_text(item), now, wall_s)
+                message = Message.from_text(item)
+                self.protocol.receive_message(message, now, wall_s)
                 self._follow_session()
+                if message.type == "reactor.welcome" and self._has_video and self.video.codecs:
+                    self._send_view()
         except (WireError, LookupError, ValueError, TypeError) as error:
             logger.warning("the server sent a malformed message: %s: %s", type(error).__name__, error)
+        self.changed.notify_all()
+
+    async def receive_video(self, data: bytes, now: float, wall_s: float) -> None:
+        """Decode a message of a video stream on a thread, and apply it.
+
+        The caller receives the next item after that: the messages of a stream are decoded in order.
+        """
+        try:
+            decoded = await asyncio.to_thread(self.video.decode, data)
+            delay_s = self.protocol.clock.age_s(decoded.header.wall_us, wall_s)
+            frame = read_frame(
+                decoded.header, data, decoded.decode, delay_s=delay_s, arrived_s=now, number=decoded.number
+            )
+            self._put_frame(frame, now)
+        except VideoError as error:
+            self._request_video(error, now)
+        except WireError as error:
+            logger.warning("the server sent a malformed message: %s", error)
         self.changed.notify_all()
 
     def send_text(self, text: str) -> None:
@@ -106,10 +132,10 @@ class SessionStreams:
         self.send_queue.put_text(text)
         self.outgoing.notify_all()
 
-    def set_view(self, text: str) -> None:
+    def set_view(self, view: dict[str, Any]) -> None:
         """Send this `reactor.view` now and after each break."""
-        self._view = text
-        self.send_text(text)
+        self._view = view
+        self._send_view()
 
     def poll_frame(self, track: str) -> Frame | None:
         """Return the newest frame of a track; from the first call on, its frames are acknowledged on arrival.
@@ -122,9 +148,9 @@ class SessionStreams:
         self._polled.add(track)
         return frame
 
-    def acknowledge(self, frame: Frame) -> None:
-        """Send that a frame was taken."""
-        self.send_queue.put_ack(frame.track, frame.seq)
+    def acknowledge(self, frame: Frame, now: float | None = None) -> None:
+        """Send that a frame was taken, `now` or on arrival."""
+        self.send_queue.put_ack(frame.track, frame.seq, 0.0 if now is None else now - frame.arrived_s)
         self.outgoing.notify_all()
 
     def on_connection_lost(self, error: ConnectionLost) -> None:
@@ -156,8 +182,9 @@ class SessionStreams:
 
     def _restart_sending(self) -> None:
         self.send_queue.clear()
+        self.video.reset()
         if self._view is not None:
-            self.send_queue.put_text(self._view)
+            self._send_view()
         self.changed.notify_all()
         self.sent.notify_all()
 
@@ -170,6 +197,7 @@ class SessionStreams:
         if session not in (None, self._session) or scope is not self._scope:
             self._session, self._scope = session or self._session, scope
             self.frames.clear()
+            self.video.restart()
             self.send_queue.reset_acks()
         if session is None:
             self.frames.end_session()
@@ -180,9 +208,30 @@ class SessionStreams:
         delay_s = self.protocol.clock.age_s(header.wall_us, wall_s)
         if container is WAV:
             self.sound.put_sound(read_sound(header, data, delay_s=delay_s))
-            return
-        self.protocol.input_delay.on_frame(header.applied, now)
-        frame = read_frame(header, data, self._decoders[container], delay_s=delay_s)
+        else:
+            self._put_frame(read_frame(header, data, self._decoders[container], delay_s=delay_s, arrived_s=now), now)
+
+    def _put_frame(self, frame: Frame, now: float) -> None:
+        self.protocol.input_delay.on_frame(frame.applied, now)
         is_new = self.frames.put_frame(frame)
         if frame.track in self._polled or not is_new:
             self.acknowledge(frame)
+
+    def _request_video(self, error: VideoError, now: float) -> None:
+        """Request a stream anew that can't be decoded, or do without video after several errors."""
+        if not error.lacks_key:
+            logger.warning("a frame of video can't be decoded track=%s error=%s", error.track, error)
+        if self.video.must_request(error, now):
+            self.send_text(write("reactor.key", {"track": error.track}))
+        elif not self.video.codecs:
+            self._send_view()
+
+    @property
+    def _has_video(self) -> bool:
+        return CODEC in self.protocol.welcome.encodings
+
+    def _send_view(self) -> None:
+        view = self._view or {}
+        if self._has_video and view.get("codecs") is None:
+            view = {**view, "codecs": self.video.codecs}
+        self.send_text(write("reactor.view", view))

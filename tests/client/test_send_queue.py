@@ -88,10 +88,13 @@ def test_small_items_go_first_and_an_acknowledgement_is_sent_once() -> None:
     queue.put_text("a")
     queue.put_text("b")
     queue.put_ack("main", 3)
-    queue.put_ack("main", 4)
+    queue.put_ack("main", 4, 0.02)
     acknowledgement, *rest = drain(queue)
     assert isinstance(acknowledgement, str)
-    assert json.loads(acknowledgement) == {"type": "reactor.ack", "data": {"track": "main", "seq": 4}}
+    assert json.loads(acknowledgement) == {
+        "type": "reactor.ack",
+        "data": {"track": "main", "seq": 4, "held_ms": 20},
+    }
     assert rest[:2] == ["a", "b"]
     queue.put_ack("main", 4)
     assert queue.take_next() is None

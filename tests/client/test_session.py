@@ -354,7 +354,7 @@ async def test_raw_frames_have_the_pixels_of_the_model(url: str) -> None:
         # Its answer comes after the server has applied the view, and JPEG would change this gray by one.
         reply = await session.send("set_level", level=77)
         frame = await session.frame("main_video", after=reply)
-        assert frame.jpeg.startswith(b"\x93NUMPY")
+        assert frame.data.startswith(b"\x93NUMPY")
         assert np.array_equal(frame.array, np.full((32, 48, 3), 77, np.uint8))
 
 

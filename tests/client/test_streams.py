@@ -101,7 +101,7 @@ def test_frames_of_a_polled_track_are_acknowledged_on_arrival() -> None:
         streams.receive(attach(MediaHeader("main", seq, 0, 0), file), 1.0, 1000.0)
     text = streams.send_queue.take_next()
     assert isinstance(text, str)
-    assert json.loads(text)["data"] == {"track": "main", "seq": 2}
+    assert json.loads(text)["data"] == {"track": "main", "seq": 2, "held_ms": 0}
 
 
 def test_frames_and_acknowledgements_of_the_last_session_are_dropped() -> None:
@@ -159,8 +159,9 @@ def session_phase(phase: str, **data: str) -> str:
 
 def test_the_view_is_sent_again_after_a_break() -> None:
     streams = SessionStreams("viewer")
-    streams.set_view("view")
-    assert streams.send_queue.take_next() == "view"
+    streams.set_view({"paused": True})
+    view = '{"type":"reactor.view","data":{"paused":true}}'
+    assert streams.send_queue.take_next() == view
     streams.send_text("an earlier event")
     streams.on_connection_lost(ConnectionLost("lost"))
-    assert [streams.send_queue.take_next(), streams.send_queue.take_next()] == ["view", None]
+    assert [streams.send_queue.take_next(), streams.send_queue.take_next()] == [view, None]

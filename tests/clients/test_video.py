@@ -202,9 +202,7 @@ def test_a_decoder_that_holds_frames_back_is_replaced_by_software_and_then_by_jp
         video.restart(); log.push(`codecs ${codecs()}`);
     """
     shown = "show 0,show 1,show 2,show 3"
-    assert run(script) == (
-        f"key 0,{shown},ask main,key 0,{shown},give up,no-preference,prefer-software,codecs ,codecs"
-    )
+    assert run(script) == (f"key 0,{shown},ask main,key 0,{shown},give up,no-preference,prefer-software,codecs ,codecs")
 
 
 def test_a_decoder_that_catches_up_after_a_burst_is_kept() -> None:
@@ -215,6 +213,16 @@ def test_a_decoder_that_catches_up_after_a_burst_is_kept() -> None:
         pass(1);
     """
     assert run(script) == "key 0,show 0,show 1,show 2"
+
+
+def test_after_a_malformed_message_a_key_is_needed() -> None:
+    script = """
+        put(0, true);
+        const message = new Uint8Array([0, 0, 0, 8, 0x6d, 0x6f, 0x6f, 0x66]).buffer;
+        try { video.read(message); } catch ({ name }) { log.push(name); }
+        put(1); put(2, true);
+    """
+    assert run(script) == "key 0,MediaError,ask main,key 2"
 
 
 def test_nothing_is_decoded_while_paused_and_a_key_is_needed_afterwards() -> None:

@@ -76,7 +76,14 @@ export class Video {
 
   /** Return {header, config, sample} of a message of a video stream, null for another. Throws MediaError. */
   read(bytes) {
-    return isVideo(bytes) ? readVideo(bytes) : null;
+    if (!isVideo(bytes)) return null;
+    try {
+      return readVideo(bytes);
+    } catch (error) {
+      // Later frames depend on this one, of whatever track it is.
+      this.#close();
+      throw error;
+    }
   }
 
   /** Decode a message, as read, and show its frame. */
