@@ -41,6 +41,14 @@ SMALL = """() => [...document.querySelectorAll("button, summary, select, input, 
   .filter((element) => element.checkVisibility({ visibilityProperty: true }))
   .map((element) => [element.outerHTML, (element.closest("label, .file") ?? element).getBoundingClientRect()])
   .filter(([, { width, height }]) => Math.min(width, height) < 39.5).map(([words]) => words)"""
+PARTS = """parts => parts
+  .map((part) => ({
+    name: part.className || part.textContent,
+    box: part.getBoundingClientRect().toJSON(),
+    isTouch: part.closest(".touch") !== null,
+    isVisible: part.checkVisibility({ visibilityProperty: true }),
+  }))
+  .filter(({ box, isVisible }) => isVisible && box.width > 0 && box.height > 0)"""
 ZOOMED = """() => [...document.querySelectorAll("select, textarea, .number, [readonly]")]
   .filter((element) => parseFloat(getComputedStyle(element).fontSize) < 16).map(({ outerHTML }) => outerHTML)"""
 
@@ -58,21 +66,17 @@ def overlap(a: FloatRect, b: FloatRect) -> bool:
 
 
 def expect_nothing_overlaps(page: Page) -> None:
-    parts = [part for part in page.locator(OVER_THE_PICTURE).all() if part.is_visible()]
-    boxes = [(part.evaluate("part => part.className || part.textContent"), part.bounding_box()) for part in parts]
-    for (name, box), (other_name, other) in combinations(boxes, 2):
-        assert box is not None
-        assert other is not None
-        assert not overlap(box, other), f"{name} and {other_name}"
+    parts = page.locator(OVER_THE_PICTURE).evaluate_all(PARTS)
+    for part, other in combinations(parts, 2):
+        assert not overlap(part["box"], other["box"]), f"{part['name']} and {other['name']}"
     stage = page.locator(".stage").bounding_box()
     assert stage is not None
     assert page.viewport_size is not None
     is_upright = page.viewport_size["width"] < page.viewport_size["height"]
     for part in parts:
-        box = part.bounding_box()
-        assert box is not None
         # Upright, sticks and buttons leave the frame free; everything else is within it.
-        is_below = is_upright and part.evaluate("part => part.closest('.touch') !== null")
+        is_below = is_upright and part["isTouch"]
+        box = part["box"]
         top = stage["y"] + stage["height"] if is_below else stage["y"]
         end = page.viewport_size["height"] if is_below else stage["y"] + stage["height"]
         assert box["y"] >= top - 1, box

@@ -166,12 +166,17 @@ FILL = """fill => document.querySelectorAll(".screen canvas").forEach((canvas) =
   context.fillStyle = fill;
   context.fillRect(0, 0, canvas.width, canvas.height);
 })"""
-COLOR = """element => {
+# The visible texts, with their colors and boxes.
+SEEN = """elements => elements.filter((element) => {
+  const { width, height } = element.getBoundingClientRect();
+  return element.checkVisibility({ visibilityProperty: true }) && width > 0 && height > 0;
+}).map((element) => {
   const canvas = new OffscreenCanvas(1, 1).getContext("2d");
   canvas.fillStyle = getComputedStyle(element).color;
   canvas.fillRect(0, 0, 1, 1);
-  return [...canvas.getImageData(0, 0, 1, 1).data.slice(0, 3)];
-}"""
+  const color = [...canvas.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  return { color, box: element.getBoundingClientRect().toJSON(), name: element.outerHTML };
+})"""
 UNSEEN = (
     "* { color: #0000 !important; border-color: #0000 !important; caret-color: #0000 !important } svg { opacity: 0 }"
 )
@@ -185,20 +190,19 @@ def luminance(colors: Any) -> Any:
 
 def contrasts(page: Page) -> dict[str, float]:
     """Return the least contrast of each visible text with the pixels behind it."""
-    texts = [text for text in page.locator(TEXTS).all() if text.is_visible()]
-    colors = [(text.evaluate(COLOR), text.bounding_box(), text.evaluate("text => text.outerHTML")) for text in texts]
+    texts = page.locator(TEXTS).evaluate_all(SEEN)
     sheet = page.add_style_tag(content=UNSEEN)
     image = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
     sheet.evaluate("sheet => sheet.remove()")
     found = {}
-    for color, box, name in colors:
-        assert box is not None
+    for text in texts:
+        box = text["box"]
         left, top = round(box["x"] + 0.2 * box["width"]), round(box["y"] + 0.3 * box["height"])
         right, bottom = round(box["x"] + 0.8 * box["width"]), round(box["y"] + 0.7 * box["height"])
         behind = luminance(image[top : bottom + 1, left : right + 1])
-        text = luminance(color)
-        ratios = (np.maximum(text, behind) + 0.05) / (np.minimum(text, behind) + 0.05)
-        found[name] = float(ratios.min())
+        color = luminance(text["color"])
+        ratios = (np.maximum(color, behind) + 0.05) / (np.minimum(color, behind) + 0.05)
+        found[text["name"]] = float(ratios.min())
     return found
 
 
