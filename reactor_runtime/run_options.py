@@ -40,6 +40,7 @@ TOKEN_VARIABLE = "REACTOR_TOKEN"
 MAX_SESSIONS = 10_000
 IN_PLACE, NO_RELOAD = "in-place", "off"
 RELOADS = (IN_PLACE, "full", NO_RELOAD)
+CODECS = ("auto", "always", "never")
 # Connections beyond those of the clients: requests of the page's files, and clients that are about to be refused.
 EXTRA_CONNECTIONS = 128
 _UUID = r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
@@ -78,6 +79,7 @@ class RunKeywords(TypedDict, total=False):
     dev: bool
     sessions: int | None
     shared: bool
+    codec: Literal["auto", "always", "never"]
     gpus: str | Sequence[int | str]
     step_timeout: int
     load_timeout: Seconds
@@ -185,6 +187,14 @@ class RunOptions:
         ),
     ] = None
     shared: Annotated[bool, Option("Every client of a session may send events, viewers too.")] = False
+    codec: Annotated[
+        str,
+        Option(
+            "Send H.264 to clients that can decode it: where the network does not carry JPEGs, always, or never.",
+            metavar="|".join(CODECS),
+            parse=one_of(CODECS),
+        ),
+    ] = "auto"
     gpus: Annotated[
         str,
         Option(
@@ -279,6 +289,7 @@ class RunOptions:
             ),
             sessions=count_sessions(self.sessions, gpus),
             shared=self.shared,
+            codec=self.codec,
             gpus=gpus,
             step_timeout_s=self.step_timeout,
             load_timeout_s=self.load_timeout,

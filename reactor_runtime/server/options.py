@@ -97,6 +97,8 @@ class ServeOptions:
     limits: TurnLimits = field(default_factory=TurnLimits)
     sessions: int = 1
     shared: bool = False
+    # Video for clients that can decode it: "auto", "always" or "never".
+    codec: str = "auto"
     gpus: tuple[str, ...] = ()
     step_timeout_s: float = 0.0
     load_timeout_s: float = 0.0

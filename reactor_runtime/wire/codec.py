@@ -21,6 +21,8 @@ MAX_T_LENGTH = 64
 MAX_TRACKS = 256
 MAX_CODECS = 16
 MAX_SEQ = 2**32 - 1
+# A frame that was held for longer says nothing about the network.
+MAX_HELD_MS = 1e7
 LOWEST_FPS = 0.01
 
 ClientMessage = Event | Ack | Here | Keep | Ping | Reload | View
@@ -30,7 +32,8 @@ _SEPARATORS = (",", ":")
 _OPEN_AND_CLOSE = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _ACK = re.compile(
-    rb'\{"type": ?"reactor\.ack", ?"data": ?\{"track": ?"([A-Za-z0-9_]+)", ?"seq": ?(0|[1-9][0-9]{0,9})\}\}'
+    rb'\{"type": ?"reactor\.ack", ?"data": ?\{"track": ?"([A-Za-z0-9_]+)", ?"seq": ?(0|[1-9][0-9]{0,9})'
+    rb'(?:, ?"held_ms": ?((?:0|[1-9][0-9]{0,6})(?:\.[0-9]{1,9})?))?\}\}'
 )
 
 
@@ -60,7 +63,7 @@ def decode_ack(text: bytes) -> Ack | None:
     found = _ACK.fullmatch(text)
     if found is None or (seq := int(found[2])) > MAX_SEQ:
         return None
-    return Ack(found[1].decode(), seq)
+    return Ack(found[1].decode(), seq, float(found[3] or 0))
 
 
 def encode_text(type: str, data: Mapping[str, Any], id: str | int | None = None) -> str:
@@ -196,7 +199,7 @@ def _ack(data: dict[str, Any]) -> Ack:
         raise _invalid(f"reactor.ack: seq must be an integer from 0 to {MAX_SEQ}, got {_kind(seq)}")
     if isinstance(held_ms, bool) or not isinstance(held_ms, int | float) or held_ms < 0:
         raise _invalid(f"reactor.ack: held_ms must be a number of at least 0, got {_kind(held_ms)}")
-    return Ack(track, seq)
+    return Ack(track, seq, float(min(held_ms, MAX_HELD_MS)))
 
 
 def _ping(data: dict[str, Any]) -> Ping:
@@ -217,7 +220,7 @@ def _view(data: dict[str, Any]) -> View:
     if max_fps is not None:
         max_fps = _rate(max_fps)
     tracks = _names(data, "tracks", "track", MAX_TRACKS)
-    return View(paused, max_fps, tracks, _names(data, "codecs", "codec", MAX_CODECS) or ())
+    return View(paused, max_fps, tracks, _names(data, "codecs", "codec", MAX_CODECS))
 
 
 def _names(data: dict[str, Any], key: str, what: str, limit: int) -> tuple[str, ...] | None:

@@ -17,10 +17,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """Acknowledge all frames of the track up to `seq`."""
+    """Acknowledge all frames of the track up to `seq`, the last of which was shown `held_ms` after its receipt."""
 
     track: str
     seq: int
+    held_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,14 @@ class Keep:
 class View:
     """Select the media that the client receives, in place of its earlier choice; None is no limit, or all tracks.
 
-    `codecs` names the encodings of video that the client prefers to the default one, best first.
+    `codecs` names the encodings of video that the client can decode besides the default one, best first; None keeps
+    the last ones.
     """
 
     paused: bool = False
     max_fps: float | None = None
     tracks: tuple[str, ...] | None = None
-    codecs: tuple[str, ...] = ()
+    codecs: tuple[str, ...] | None = None
 
     def among(self, tracks: Collection[str] | None) -> View:
         """Return the view with only those of its tracks that are in `tracks`; unchanged for None: not known yet."""

@@ -23,6 +23,7 @@ SHARED: dict[str, Any] = {
     "limits": TurnLimits(**LIMITS),
     "access": Access(**ACCESS, token="abc", hosts=("example.org",)),
     "shared": True,
+    "codec": "always",
     "step_timeout_s": 4.5,
     "load_timeout_s": 5.5,
     "drain_timeout_s": 6.5,

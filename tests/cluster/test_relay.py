@@ -93,7 +93,7 @@ async def test_the_view_of_a_client_is_sent_first_and_what_it_changes_is_kept() 
     assert isinstance(first, str)
     assert decode_text(first) == View(tracks=("a",), codecs=("jpeg",))
     assert second == sent
-    assert client.outbox.view == View(paused=True, max_fps=5.0)
+    assert client.outbox.view == View(paused=True, max_fps=5.0, codecs=("jpeg",))
 
 
 @pytest.mark.parametrize("first", [b"RIFF" + bytes(3 << 20), picture(1)], ids=["in sum", "in place of a small one"])

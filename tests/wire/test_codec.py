@@ -259,13 +259,28 @@ def test_event_round_trip(kind: str, data: dict[str, Any], message_id: str | int
 ACK = '{"type":"reactor.ack","data":{"track":"main_video","seq":12}}'
 
 
-@pytest.mark.parametrize("text", [ACK, ACK.replace(":", ": ").replace(",", ", "), ACK.replace("12", "4294967295")])
+HELD = ACK.replace("12", '12,"held_ms":4.5')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ACK,
+        ACK.replace(":", ": ").replace(",", ", "),
+        ACK.replace("12", "4294967295"),
+        HELD,
+        HELD.replace(":", ": ").replace(",", ", "),
+        HELD.replace("4.5", "0"),
+        HELD.replace("4.5", "1234567"),
+    ],
+)
 def test_an_acknowledgement_is_read_quickly(text: str) -> None:
     assert decode_ack(text.encode()) == decode_text(text)
 
 
 def test_an_acknowledgement_may_tell_how_long_the_frame_was_held() -> None:
-    assert decode_text(ACK.replace("12", '12,"held_ms":4.5')) == decode_text(ACK)
+    assert decode_text(HELD) == Ack("main_video", 12, 4.5)
+    assert decode_text(HELD.replace("4.5", "1e300")) == Ack("main_video", 12, 1e7)
 
 
 @pytest.mark.parametrize("held_ms", ["-1", "true", '"4"', "null"])

@@ -104,6 +104,7 @@ class Client:
         self.gone = asyncio.Event()
         self.send_times: deque[float] = deque(maxlen=64)
         self._rates = _Rates(clock.now())
+        self._video_bytes = (clock.now(), 0)
 
     @property
     def log_fields(self) -> dict[str, str]:
@@ -183,6 +184,7 @@ class Client:
             default=Ladder(self.outbox.encoding.rungs),
         )
         round_trips = [window.round_trip_s for window in windows.values() if window.acknowledging]
+        video = {} if self.outbox.view.codecs is None else self._video_statistics(now)
         return {
             "rung": ladder.rung,
             "quality": ladder.current.quality,
@@ -195,6 +197,24 @@ class Client:
             "window": {track: window.frames for track, window in windows.items() if window.acknowledging},
             "rtt_ms": round(1e3 * max(round_trips), 1) if round_trips else None,
             "send_ms": round(1e3 * statistics.median(self.send_times), 2) if self.send_times else None,
+            **video,
+        }
+
+    def _kbit_s(self, now: float) -> float:
+        """Return the rate of all frames since the last call."""
+        (since, before), sent = self._video_bytes, self.outbox.counters.sent_bytes
+        self._video_bytes = now, sent
+        return round(8e-3 * (sent - before) / max(now - since, 1e-3), 1)
+
+    def _video_statistics(self, now: float) -> dict[str, Any]:
+        """Return what a client that can decode video gets, and why that is not video where the server can't send it."""
+        senders = self.outbox.track_senders.values()
+        video = next((sender.takes_video for sender in senders if sender.takes_video is not None), None)
+        why = next((sender.why_no_video for sender in senders if sender.why_no_video), None)
+        return {
+            "codec": video or self.outbox.encoding.name,
+            "kbit_s": self._kbit_s(now),
+            **({} if why is None else {"why": why}),
         }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.client import Client
-from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, VideoPiece
 
 # About the time to send 15 frames of 200 kB.
 SLICE_S = 0.001
@@ -25,13 +25,21 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True)
+class CohortPiece:
+    """A piece of a video stream for the clients that share it."""
+
+    piece: VideoPiece
+    to: Collection[Client]
+
+
+@dataclass(frozen=True, slots=True)
 class _Replaced:
     """Placeholder of a frame that a newer frame of its track replaced."""
 
     track: str
 
 
-Item = EncodedFrame | EncodedSound | Broadcast | Callable[[Client], None]
+Item = EncodedFrame | EncodedSound | CohortPiece | Broadcast | Callable[[Client], None]
 
 
 class Fanout:
@@ -98,7 +106,7 @@ class Fanout:
         if not self._is_scheduled:
             self._serve_slice()
 
-    def drop_items(self, *kinds: type[EncodedFrame | EncodedSound]) -> None:
+    def drop_items(self, *kinds: type[EncodedFrame | EncodedSound | CohortPiece]) -> None:
         """Drop the items of these kinds for all members that have not had them yet."""
         self._items = deque(None if isinstance(item, kinds) else item for item in self._items)
 
@@ -152,6 +160,9 @@ def _pass_on(member: Client, item: Item | _Replaced | None) -> None:
             member.outbox.offer_frame(item)
         case EncodedSound():
             member.outbox.queue_sound(item)
+        case CohortPiece():
+            if member in item.to:
+                member.outbox.put_piece(item.piece)
         case Broadcast():
             if member not in item.but:
                 member.send_encoded(item.text)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.track_sender import TrackSender
-from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile, VideoPiece
 from reactor_runtime.server.encoding.encodings import ENCODINGS, choose_encoding
-from reactor_runtime.server.encoding.track_encoding import TrackEncoding
+from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.codec import size_bytes_of
 from reactor_runtime.wire.messages import View
@@ -33,6 +33,8 @@ class Counters:
     offered: int = 0
     sent: int = 0
     skipped: int = 0
+    # Of the frames that were sent.
+    sent_bytes: int = 0
     sent_by_track: dict[str, int] = field(default_factory=dict)
 
 
@@ -82,8 +84,10 @@ class Outbox:
     """Hold what one client is still to be sent; its sender takes from it as fast as the socket allows.
 
     Messages: at most 1,000 and 4 MiB, further ones are refused. Sound: at most one second a track, then the oldest is
-    dropped. Video: one frame a track, replaced by a newer one. Items are sent in the order of queueing, except frames
-    that wait for an acknowledgement or for the rate of the view: messages and sound do not wait for those.
+    dropped. Video: one frame a track, replaced by a newer one; of a video stream the pieces that its cohort has
+    encoded, the next of which it does not encode before these are taken. Items are sent in the order of queueing,
+    except frames that wait for an acknowledgement or for the rate of the view: messages and sound do not wait for
+    those.
 
     `encodings` are those that the client can choose from in its view. With `full_size_only` it refuses frames that
     were scaled down.
@@ -104,7 +108,7 @@ class Outbox:
         self.view = view or View()
         self._full_size_only = full_size_only
         self._encodings = encodings
-        self.encoding = choose_encoding(self.view.codecs, encodings)
+        self.encoding = choose_encoding(self.view.codecs or (), encodings)
         self.sounds = SoundQueue()
         self.track_senders: dict[str, TrackSender] = {}
         self._on_queued: Callable[[], object] = _nothing
@@ -113,6 +117,7 @@ class Outbox:
         self._messages: deque[tuple[int, str | bytes, int]] = deque()
         self._message_bytes = 0
         self._newest: dict[str, tuple[int, EncodedFrame]] = {}
+        self._pieces: deque[tuple[int, VideoPiece]] = deque()
 
     def notify_queued(self, on_queued: Callable[[], object] | None) -> None:
         """Call `on_queued`, on the loop's thread, whenever there may be something new to take; None ends that."""
@@ -130,7 +135,10 @@ class Outbox:
 
     def accepts(self, frame: EncodedFrame) -> bool:
         """Return whether the frame has a file for the client: in its encoding, and in full size if it needs that."""
-        encoding = self.track_sender(frame.track).encoding
+        sender = self.track_sender(frame.track)
+        if sender.takes_video is not None:
+            return False
+        encoding = sender.encoding
         return encoding in frame.files and (not self._full_size_only or frame.is_full_size(encoding))
 
     def offer_frame(self, frame: EncodedFrame) -> None:
@@ -144,6 +152,15 @@ class Outbox:
             self.counters.skipped += 1
             self._metrics.skipped.add(sender.frame_skipped(self._clock.now()))
         self._newest[track] = (next(self._orders), frame)
+        self._on_queued()
+
+    def put_piece(self, piece: VideoPiece) -> None:
+        """Queue a piece of a video stream; it takes the place of a file that waits."""
+        track = piece.file.header.track
+        if self._unwanted(track) or self.track_sender(track).takes_video is None:
+            return
+        self._newest.pop(track, None)
+        self._pieces.append((next(self._orders), piece))
         self._on_queued()
 
     def track_sender(self, track: str) -> TrackSender:
@@ -167,20 +184,24 @@ class Outbox:
         self.sounds.put_sound(next(self._orders), sound)
         self._on_queued()
 
-    def acknowledge(self, track: str, seq: int) -> None:
-        """Count all frames of `track` up to `seq` as shown by the client."""
+    def acknowledge(self, track: str, seq: int, held_s: float = 0.0) -> None:
+        """Count all frames of `track` up to `seq` as shown by the client, the last of them `held_s` after receipt."""
         if track in self.track_senders:
-            self.track_senders[track].frames_acknowledged(seq, self._clock.now())
+            self.track_senders[track].frames_acknowledged(seq, self._clock.now(), held_s)
             self._on_queued()
 
     def set_view(self, view: View) -> None:
-        """Change what the client is sent and its encoding, and drop what waits of other tracks."""
-        self.view = view
-        encoding = choose_encoding(view.codecs, self._encodings)
+        """Change what the client is sent and its encoding, and drop what waits of other tracks.
+
+        A view without `codecs` keeps those of the view before.
+        """
+        self.view = view if view.codecs is not None else replace(view, codecs=self.view.codecs)
+        encoding = choose_encoding(self.view.codecs or (), self._encodings)
         if encoding is not self.encoding:
             self.encoding = encoding
             self._newest.clear()
-            self.track_senders.clear()
+            for sender in self.track_senders.values():
+                sender.change_encoding(encoding)
         for track in [track for track in self._newest if self._unwanted(track)]:
             del self._newest[track]
         self.sounds.drop_tracks(self._unwanted)
@@ -195,6 +216,9 @@ class Outbox:
     def drop_media(self) -> None:
         """Drop the frames and the sound that wait."""
         self._newest.clear()
+        self._pieces.clear()
+        for sender in self.track_senders.values():
+            sender.drop_pieces()
         self.sounds.drop_tracks()
 
     def leave_session(self) -> None:
@@ -209,12 +233,17 @@ class Outbox:
         track, retry_at = self._sendable_track(now)
         frame_order = self._newest[track][0] if track is not None else None
         message_order = self._messages[0][0] if self._messages else None
-        orders = [order for order in (message_order, self.sounds.oldest_order, frame_order) if order is not None]
+        piece_order = self._pieces[0][0] if self._pieces else None
+        orders = [
+            order for order in (message_order, self.sounds.oldest_order, frame_order, piece_order) if order is not None
+        ]
         if not orders:
             return None, retry_at
         oldest = min(orders)
         if track is not None and oldest == frame_order:
             return self._take_frame(track, now), None
+        if oldest == piece_order:
+            return self._take_piece(now), None
         if message_order == oldest:
             _, message, size = self._messages.popleft()
             self._message_bytes -= size
@@ -235,10 +264,22 @@ class Outbox:
         _, frame = self._newest.pop(track)
         sender = self.track_senders[track]
         rung, file = sender.send_frame(frame, now, self.view.max_fps)
-        self.counters.sent += 1
-        self._metrics.frames.sent[track, sender.encoding.name, rung] += 1
-        self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
+        self._count_sent(file, sender.encoding.name, rung)
         return file
+
+    def _take_piece(self, now: float) -> MediaFile:
+        _, piece = self._pieces.popleft()
+        track = piece.file.header.track
+        self._count_sent(piece.file, piece.encoding, TOP)
+        self.track_senders[track].send_piece(piece, now, self.view.max_fps)
+        return piece.file
+
+    def _count_sent(self, file: MediaFile, encoding: str, rung: int) -> None:
+        track = file.header.track
+        self.counters.sent += 1
+        self.counters.sent_bytes += len(file.data)
+        self._metrics.frames.sent[track, encoding, rung] += 1
+        self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
 
     def _unwanted(self, track: str) -> bool:
         return self.finished or not self.view.shows(track)

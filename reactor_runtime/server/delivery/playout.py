@@ -41,6 +41,8 @@ class PlayoutTarget(Protocol):
 
     def rungs_in_use(self, track: str) -> RungsInUse: ...
 
+    def needs_pixels(self, track: str) -> bool: ...
+
     def show_frame(self, frame: EncodedFrame) -> None: ...
 
     def play_sound(self, sound: EncodedSound) -> None: ...
@@ -115,7 +117,8 @@ class Playout:
         self._metrics.arrived(bundle)
         after_flush = self._first_after_flush(bundle)
         queued = _Queued(bundle, self._clock.now())
-        jobs = plan_jobs(bundle, self._target.rungs_in_use, len(self._encoder.threads))
+        target = self._target
+        jobs = plan_jobs(bundle, target.rungs_in_use, len(self._encoder.threads), target.needs_pixels)
         work = [partial(run_job, bundle, ring, self._started_at, after_flush, job) for job in jobs]
         self._encoder.submit(work, partial(self._on_encoded, queued))
         self._queue.insert(self._index_of(bundle), queued)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from reactor_runtime.server.delivery.client import Client
-from reactor_runtime.server.delivery.fanout import Broadcast, Fanout
+from reactor_runtime.server.delivery.cohorts import Cohorts, VideoDelivery
+from reactor_runtime.server.delivery.fanout import Broadcast, CohortPiece, Fanout
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, Snapshot
 from reactor_runtime.server.encoding.encodings import DEFAULT
@@ -20,7 +21,8 @@ from reactor_runtime.wire.messages import View
 class Subscribers:
     """Pass frames, sound and messages to every client; a slow client skips frames and delays no other.
 
-    `on_join` and `on_leave` are called with each client that is added or removed.
+    With `video` clients may take a track as video. `on_join` and `on_leave` are called with each client that is added
+    or removed.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class Subscribers:
         fanout: Fanout | None = None,
         latest_frames: LatestFrames | None = None,
         *,
+        video: VideoDelivery | None = None,
         on_join: Callable[[Client], object] = lambda _: None,
         on_leave: Callable[[Client], object] = lambda _: None,
     ) -> None:
@@ -35,6 +38,7 @@ class Subscribers:
         self._on_leave = on_leave
         self._fanout = Fanout() if fanout is None else fanout
         self._latest_frames = LatestFrames() if latest_frames is None else latest_frames
+        self._cohorts = Cohorts(video, self._fanout.publish, self._offer_latest)
 
     def __iter__(self) -> Iterator[Client]:
         return iter(self._fanout)
@@ -45,6 +49,7 @@ class Subscribers:
     def join(self, client: Client, *, controls: bool = False, held: bool = True) -> None:
         """Add a client, before all others if it `controls`; with `held` offer it the latest frames at once."""
         self._fanout.join(client, first=controls)
+        self._cohorts.update(client)
         self._on_join(client)
         for frame in self._latest_frames if held else ():
             if client.outbox.accepts(frame):
@@ -60,6 +65,8 @@ class Subscribers:
         self._fanout.catch_up(client)
         before = client.outbox.view
         client.outbox.set_view(view)
+        if client in self._fanout:
+            self._cohorts.update(client)
         for frame in self._latest_frames:
             is_new = view.shows(frame.track) and not before.shows(frame.track)
             if is_new and client in self._fanout and client.outbox.accepts(frame):
@@ -69,23 +76,33 @@ class Subscribers:
         """Pass a client what was published before, and remove it."""
         is_here = client in self._fanout
         self._fanout.leave(client)
+        self._cohorts.leave(client)
         if is_here:
             self._on_leave(client)
 
     def rungs_in_use(self, track: str) -> dict[TrackEncoding, list[int]]:
         """Return the rungs that clients of a track are on, the best first, by encoding, the default one first.
 
-        Without a client that is the top rung of the default encoding.
+        Without a client that is the top rung of the default encoding; none if all clients take the track as video.
         """
         outboxes = [client.outbox for client in self._fanout if client.outbox.view.shows(track)]
-        senders = [outbox.track_senders.get(track) or outbox.track_sender(track) for outbox in outboxes]
-        encodings = {sender.encoding for sender in senders}
-        if not encodings:
+        if not outboxes:
             return {DEFAULT: [TOP]}
+        all_senders = [outbox.track_senders.get(track) or outbox.track_sender(track) for outbox in outboxes]
+        senders = [sender for sender in all_senders if sender.takes_video is None]
+        encodings = {sender.encoding for sender in senders}
         return {
             encoding: sorted({sender.ladder.rung for sender in senders if sender.encoding is encoding})
             for encoding in sorted(encodings, key=lambda each: each is not DEFAULT)
         }
+
+    def needs_pixels(self, track: str) -> bool:
+        """Return whether clients take a track as video."""
+        return self._cohorts.needs_pixels(track)
+
+    def request_key(self, client: Client, track: str) -> None:
+        """Begin the video stream of a track anew for a client that can't decode it; it gets files until then."""
+        self._cohorts.request_key(client, track)
 
     def show_frame(self, frame: EncodedFrame) -> None:
         """Keep a frame as the latest of its track and offer it to all clients."""
@@ -96,6 +113,7 @@ class Subscribers:
             for client in self._fanout:
                 if not client.outbox.accepts(frame):
                     self._offer_full_size(frame, client)
+        self._cohorts.offer_frame(frame)
 
     async def snapshot(self, track: str) -> Snapshot | None:
         """Return the latest frame of a track in full size, as it is sent to a client that joins."""
@@ -130,9 +148,20 @@ class Subscribers:
     def clear_frames(self) -> None:
         """Drop the frames and sound of the session before, so that no client of the next one sees them."""
         self._latest_frames.clear()
-        self._fanout.drop_items(EncodedFrame, EncodedSound)
+        self._cohorts.reset()
+        self._fanout.drop_items(EncodedFrame, EncodedSound, CohortPiece)
         for client in self._fanout:
             client.outbox.drop_media()
+
+    def _offer_latest(self, client: Client, track: str) -> None:
+        """Offer a client that takes files of a track again the latest frame, if it has not had that as video."""
+        frame = self._latest_frames.get(track)
+        if frame is None or client not in self._fanout or client.outbox.track_sender(track).has_had(frame.seq):
+            return
+        if client.outbox.accepts(frame):
+            client.outbox.offer_frame(frame.as_held())
+        else:
+            self._offer_full_size(frame, client)
 
     def _offer_full_size(self, frame: EncodedFrame, client: Client) -> None:
         """Encode the latest frame in full size for a client that accepts none of its files, and offer it then."""
@@ -143,5 +172,6 @@ class Subscribers:
                 client.outbox.offer_frame(full.as_held())
 
         outbox = client.outbox
-        if frame.pixels is not None and outbox.encoding is DEFAULT and outbox.view.shows(frame.track):
+        takes_files = outbox.encoding is DEFAULT and outbox.track_sender(frame.track).takes_video is None
+        if frame.pixels is not None and takes_files and outbox.view.shows(frame.track):
             self._latest_frames.encode_full_size(frame.track).add_done_callback(offer)

@@ -59,6 +59,11 @@ class Arrivals:
         """Return the number of frames skipped since the oldest acknowledgement kept."""
         return len(self._skipped)
 
+    @property
+    def fastest_bytes_per_s(self) -> float:
+        """Return the rate of the fastest frame of the last 3 s, from sending to acknowledgement; 0.0 without one."""
+        return self._fastest[0][1] if self._fastest else 0.0
+
     def frame_skipped(self, now: float) -> None:
         """Count a frame that was replaced before it could be sent."""
         self._skipped.append(now)
@@ -106,5 +111,5 @@ class Arrivals:
             size_bytes=sum(each.size_bytes for each in later) / frames,
             round_trip_s=statistics.median(each.round_trip_s for each in later),
             gap_s=gaps[(len(gaps) - 1) // 2],
-            bytes_per_s=self._fastest[0][1] if self._fastest else 0.0,
+            bytes_per_s=self.fastest_bytes_per_s,
         )

@@ -23,6 +23,20 @@ class MediaFile(NamedTuple):
     data: bytes
 
 
+class VideoPiece(NamedTuple):
+    """A message of a video stream, which no other replaces.
+
+    `interval_s` is the time between two frames of the model, `paced_s` the time that the bits of the piece are for.
+    """
+
+    file: MediaFile
+    # Its name.
+    encoding: str
+    is_key: bool
+    interval_s: float
+    paced_s: float
+
+
 class Snapshot(NamedTuple):
     """An image of what a track shows, as a file."""
 
@@ -34,7 +48,8 @@ class Snapshot(NamedTuple):
 class EncodedFrame:
     """A frame as files with its header, by the encodings and rungs in use.
 
-    `pixels` has the frame in full size if there is no file of that size in the default encoding.
+    `pixels` has the frame in full size if there is no file of that size in the default encoding, or if clients take the
+    track as video.
     """
 
     header: MediaHeader
@@ -77,7 +92,7 @@ class EncodedFrame:
         return replace(full.merge(self), pixels=None)
 
     def as_held(self) -> EncodedFrame:
-        """Return the frame with the flag for clients that joined after it was shown, without dependent encodings."""
+        """Return the frame with the flag for clients that joined after it was shown."""
         header = replace(self.header, flags=self.header.flags | FrameFlag.HELD)
         files = {
             encoding: {
@@ -85,7 +100,6 @@ class EncodedFrame:
                 for rung, file in by_rung.items()
             }
             for encoding, by_rung in self.files.items()
-            if encoding.is_stateless
         }
         return replace(self, header=header, files=files)
 

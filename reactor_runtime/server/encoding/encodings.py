@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from reactor_runtime.server.encoding.h264_encoding import H264, is_installed
 from reactor_runtime.server.encoding.jpeg_encoding import JPEG
 from reactor_runtime.server.encoding.raw_encoding import RAW
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
+from reactor_runtime.server.encoding.video_encoding import VideoEncoding
 
-# The first is the default. Every client can decode it, and snapshots and frames for clients that join are made with it:
-# it has to be stateless.
+# The first is the default. Every client can decode it, and snapshots and frames for clients that join are made with it.
 ENCODINGS: tuple[TrackEncoding, ...] = (JPEG, RAW)
 DEFAULT = ENCODINGS[0]
 
@@ -18,3 +19,8 @@ def choose_encoding(codecs: Collection[str], encodings: Sequence[TrackEncoding] 
     """Return the encoding that comes first in `codecs`, the names in a client's order; the default if none is known."""
     by_name = {encoding.name: encoding for encoding in encodings}
     return next((by_name[name] for name in codecs if name in by_name), encodings[0])
+
+
+def video_encodings() -> tuple[VideoEncoding, ...]:
+    """Return the encodings of video streams that this installation has."""
+    return (H264,) if is_installed() else ()

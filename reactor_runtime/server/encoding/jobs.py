@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -64,28 +63,36 @@ class FrameTask(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The part of a bundle that one thread encodes.
-
-    A `first` job keeps the pixels of frames that are not encoded in full size in the default encoding.
-    """
+    """The part of a bundle that one thread encodes; of the frames in `kept` it keeps the pixels."""
 
     tasks: Sequence[FrameTask]
     sounds: Sequence[BundleSound]
-    first: bool = False
+    kept: Sequence[BundleFrame] = ()
 
 
-def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], RungsInUse], threads: int) -> list[Job]:
+def plan_jobs(
+    bundle: Bundle,
+    rungs_of: Callable[[str], RungsInUse],
+    threads: int,
+    needs_pixels: Callable[[str], bool] = lambda _: False,
+) -> list[Job]:
     """Split a bundle into jobs for `threads` encoder threads.
 
     First come the best rung of the first encoding of all tracks: one job for each band of a large frame in full size,
     one for all other frames and the sounds. Further jobs have each another rung of full size, or all scaled rungs of an
-    encoding.
+    encoding. The pixels are kept of frames that are not encoded in full size in the default encoding, and of tracks
+    that `needs_pixels`.
     """
     first: list[FrameTask] = []
     bands: list[FrameTask] = []
+    kept: list[BundleFrame] = []
     others: dict[tuple[TrackEncoding, int], list[FrameTask]] = {}
     for source in bundle.frames:
-        for number, (encoding, rungs) in enumerate(rungs_of(source.track).items()):
+        in_use = rungs_of(source.track)
+        best_scale = min((DEFAULT.rungs[rung].scale for rung in in_use.get(DEFAULT, ())[:1]), default=0.0)
+        if best_scale < 1 or needs_pixels(source.track):
+            kept.append(source)
+        for number, (encoding, rungs) in enumerate(in_use.items()):
             scales = encoding.rungs
             if not number:
                 best, *rungs = rungs
@@ -96,9 +103,9 @@ def plan_jobs(bundle: Bundle, rungs_of: Callable[[str], RungsInUse], threads: in
             smaller = [rung for rung in rungs if scales[rung].scale < 1]
             if smaller:
                 others.setdefault((encoding, len(scales)), []).append(FrameTask(source, encoding, smaller))
-    jobs = [Job([band], (), first=True) for band in bands]
-    if first or bundle.sounds or not bands:
-        jobs.append(Job(first, bundle.sounds, first=True))
+    jobs = [Job([band], ()) for band in bands]
+    if first or kept or bundle.sounds or not bands:
+        jobs.append(Job(first, bundle.sounds, kept))
     return [*jobs, *(Job(tasks, ()) for tasks in others.values())]
 
 
@@ -133,11 +140,11 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
             # Another thread encodes the last band.
             if not files:
                 continue
-            frame = EncodedFrame(frame_header, {task.encoding: files}, bundle.interval_s)
-            if job.first and not frame.is_full_size(DEFAULT):
-                # A copy, because the engine reuses the memory once the frame is shown.
-                frame = replace(frame, pixels=pixels.copy())
-            yield frame
+            yield EncodedFrame(frame_header, {task.encoding: files}, bundle.interval_s)
+        for source in job.kept:
+            # A copy, because the engine reuses the memory once the frame is shown.
+            pixels = ring.frame(source.offset, source.height, source.width).copy()
+            yield EncodedFrame(header(source, bundle.due, source.metadata), {}, bundle.interval_s, pixels)
 
     encoded = tuple(frames())
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)

@@ -18,7 +18,6 @@ class JpegEncoding:
 
     name = "jpeg"
     container = containers.JPEG
-    is_stateless = True
     # Each rung takes about half the bytes of the one before for a grainy 720p frame, 0.6 for a smooth one. Below
     # quality 50 half the width and height looks better for the same bytes and takes less time to encode, scaling
     # included.
@@ -31,9 +30,6 @@ class JpegEncoding:
         Rung(40, 0.5, 0.075),
         Rung(60, 0.25, 0.03),
     )
-
-    def for_client(self) -> JpegEncoding:
-        return self
 
     def bands(self, height: int, width: int, threads: int) -> Sequence[slice]:
         return bands(height, width, threads)

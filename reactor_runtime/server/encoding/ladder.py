@@ -115,6 +115,8 @@ class Ladder:
         self._lowest_full_size = sum(rung.scale == 1 for rung in rungs) - 1
         self.rung = TOP
         self.why = Why.FULL
+        # What the network carried when the client last fell.
+        self.delivered_bytes_per_s = 0.0
         self._acknowledging = False
         self.in_flight: deque[_Sent] = deque(maxlen=256)
         self._arrivals = Arrivals()
@@ -132,6 +134,16 @@ class Ladder:
     def current(self) -> Rung:
         """Return the properties of the rung that the client is on."""
         return self._rungs[self.rung]
+
+    @property
+    def is_limited_by_network(self) -> bool:
+        """Return whether the client is on a worse rung than the best because of its network."""
+        return self.rung > TOP and self.why is Why.NETWORK
+
+    @property
+    def fastest_bytes_per_s(self) -> float:
+        """Return the rate of the fastest frame of the last 3 s, 0.0 before the first."""
+        return self._arrivals.fastest_bytes_per_s
 
     def relative_size(self, rung: int, other: int) -> float:
         """Estimate the bytes of a frame on a rung, as a share of its bytes on another."""
@@ -222,6 +234,7 @@ class Ladder:
         if self.rung >= lowest or self._ample(measure, self.rung):
             return
         self._fall = self._fall or _Fall(self.rung, measure.shown_fps)
+        self.delivered_bytes_per_s = measure.fps * measure.size_bytes
         delivered = measure.fps / measure.offered_fps
         fitting = (r for r in range(self.rung + 1, lowest) if self.relative_size(r, self.rung) <= SPARE * delivered)
         rung = next(fitting, lowest)

@@ -17,11 +17,7 @@ class RawEncoding:
 
     name = "raw"
     container = containers.NPY
-    is_stateless = True
     rungs = (Rung(100, 1.0, 1.0),)
-
-    def for_client(self) -> RawEncoding:
-        return self
 
     def bands(self, height: int, width: int, threads: int) -> Sequence[slice]:  # noqa: ARG002
         return (slice(0, height),)

@@ -1,13 +1,13 @@
-"""The interface of an encoding of video tracks: its properties, and how a frame becomes a file.
+"""The interface of an encoding whose frames are decoded alone: its properties, and how a frame becomes a file.
 
 Clients, ladder, jobs and delivery know encodings by this interface alone. docs/architecture.md describes how to add
-one.
+one. Encodings whose frames depend on those before them are `video_encoding.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,7 @@ class TrackEncoding(Protocol):
     """Encode the frames of a video track; encoder threads call the methods, several at once.
 
     `name` is what clients choose it by; `container` is the kind of its files; `rungs` are its qualities, the best
-    first, full size before smaller ones. Each frame of a stateless encoding can be decoded alone; a frame of a
-    dependent one needs those since the last key frame.
+    first, full size before smaller ones.
     """
 
     @property
@@ -44,16 +43,7 @@ class TrackEncoding(Protocol):
     def container(self) -> Container: ...
 
     @property
-    def is_stateless(self) -> bool: ...
-
-    @property
     def rungs(self) -> tuple[Rung, ...]: ...
-
-    def for_client(self) -> Self:
-        """Return the object that encodes one track for one client; clients with the same object share its files.
-
-        A stateless encoding returns itself.
-        """
 
     def bands(self, height: int, width: int, threads: int) -> Sequence[slice]:
         """Return the rows of a frame that are encoded in parallel on `threads`; one range for the whole frame."""

@@ -17,17 +17,22 @@ LOWEST_BITS_PER_S, HIGHEST_BITS_PER_S = 64e3, 64e6
 SPARE = 0.85
 # The factor of a climb, and the share of the rate that has to be in use for one.
 STEP, IN_USE = 1.3, 0.7
-# Frames that wait on their way, besides this time, for an interval are late; two of them show a slow network.
-JITTER_S, LATE_FRAMES = 0.01, 2
-# So does this share of skipped frames, if others wait for half an interval.
-SKIPS, WAITED_INTERVALS = 0.1, 0.5
+# Frames that wait on their way, besides this time, for an interval are late; two of them show a slow network, and so
+# does this share of skipped frames.
+JITTER_S, LATE_FRAMES, SKIPS = 0.01, 2, 0.1
+# No climb while frames wait for so many intervals.
+WAITED_INTERVALS = 0.5
 # Only gaps of more intervals than these are signs of that: of the latest frames, or the median of a second. After a
 # stall the frames follow each other quickly.
 SLOWER, STEADILY_SLOWER = 1.1, 1.04
+# A smaller change of the rate is not worth a key.
+WORTH_A_KEY = 0.95
 # The wait before a climb: while the network may carry more, after a fall, and at most after climbs that failed.
 SOON_S, DOUBTED_S, LONGEST_S = 1.0, 16.0, 64.0
 # The share of the round trips after a fall below which the network has become better.
 FASTER = 0.85
+# A client that holds frames for this share of the time between them is itself what limits their number.
+HELD_SHARE = 0.8
 LOOK_BACK_S = 1.0
 SHORTEST_S = 10.0
 MOST_IN_FLIGHT = 256
@@ -46,6 +51,7 @@ class _Arrived(NamedTuple):
     frames: int
     interval_s: float
     round_trip_s: float
+    held_s: float
 
 
 class _Shortest(NamedTuple):
@@ -65,8 +71,6 @@ class VideoRate:
 
     def __init__(self, bits_per_s: float, now: float, patience_s: float = SOON_S) -> None:
         self.bits_per_s = _within(bits_per_s)
-        # Whether frames wait for the network.
-        self.is_late = False
         self._patience_s = patience_s
         self._changed_at = now
         self._climbed_at = -math.inf
@@ -75,6 +79,8 @@ class VideoRate:
         self._arrived: deque[_Arrived] = deque()
         self._skipped: deque[float] = deque(maxlen=MOST_IN_FLIGHT)
         self._shortest: deque[_Shortest] = deque()
+        # The time that a client takes to paint a frame, if it holds each until the one before is painted; else 0.
+        self.painter_s = 0.0
         # The median round trip in the second after the last change.
         self._typical_s: float | None = None
 
@@ -102,25 +108,36 @@ class VideoRate:
             sent = self._in_flight.popleft()
             size_bytes, frames = size_bytes + sent.size_bytes, frames + 1
         round_trip_s = max(0.0, now - sent.at - held_s)
-        self._arrived.append(_Arrived(now, 8 * size_bytes, frames, sent.interval_s, round_trip_s))
+        self._arrived.append(_Arrived(now, 8 * size_bytes, frames, sent.interval_s, round_trip_s, held_s))
         while now - self._arrived[0].at > LOOK_BACK_S and len(self._arrived) > LATE_FRAMES + 1:
             self._arrived.popleft()
+        self._follow_painter()
         while self._skipped and now - self._skipped[0] > LOOK_BACK_S:
             self._skipped.popleft()
         waited_s = round_trip_s - self._unhindered(round_trip_s, 8 * size_bytes / frames, now) - JITTER_S
-        self.is_late = waited_s > sent.interval_s
-        self._late_frames = self._late_frames + 1 if self.is_late else 0
+        self._late_frames = self._late_frames + 1 if waited_s > sent.interval_s else 0
         # Frames of the rate before may still be on the way.
         if sent.at >= self._changed_at:
             self._decide(waited_s > WAITED_INTERVALS * sent.interval_s, now)
+
+    def _follow_painter(self) -> None:
+        if len(self._arrived) <= LATE_FRAMES:
+            return
+        gap_s = statistics.median(self._gaps(len(self._arrived)))
+        held_s = statistics.median(each.held_s for each in self._arrived)
+        if held_s > HELD_SHARE * gap_s:
+            self.painter_s = min(gap_s, held_s)
+        # Where the network is what limits the frames, the client need not have become faster.
+        elif min(gap_s, held_s) < HELD_SHARE * self.painter_s:
+            self.painter_s = 0.0
 
     def _decide(self, waited: bool, now: float) -> None:
         interval_s = self._arrived[-1].interval_s
         settled = now - self._changed_at >= LOOK_BACK_S
         if self._late_frames >= LATE_FRAMES and min(self._gaps(LATE_FRAMES + 1)) > SLOWER * interval_s:
             self._fall(LATE_FRAMES + 1, now)
-        elif settled and len(self._skipped) > SKIPS * LOOK_BACK_S / interval_s:
-            if waited and statistics.median(self._gaps(len(self._arrived))) > STEADILY_SLOWER * interval_s:
+        elif settled and len(self._arrived) > LATE_FRAMES and len(self._skipped) > SKIPS * LOOK_BACK_S / interval_s:
+            if statistics.median(self._gaps(len(self._arrived))) > STEADILY_SLOWER * interval_s:
                 self._fall(len(self._arrived), now)
         elif settled and not waited:
             self._climb_if_due(now)
@@ -139,7 +156,7 @@ class VideoRate:
         delay_s = self._shortest[0].round_trip_s - self._shortest[0].bits * SPARE / self.bits_per_s
         taken_s = [min(gap, each.round_trip_s - delay_s) for gap, each in zip(self._gaps(count), latest, strict=True)]
         bits_per_s = SPARE * bits / max(statistics.median(taken_s), 1e-4)
-        if bits_per_s >= self.bits_per_s:
+        if bits_per_s > WORTH_A_KEY * self.bits_per_s:
             return
         failed = now - self._climbed_at < DOUBTED_S
         self._patience_s = min(LONGEST_S, max(DOUBTED_S, 2 * self._patience_s)) if failed else DOUBTED_S

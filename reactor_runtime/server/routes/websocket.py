@@ -278,7 +278,7 @@ class ClientReceiver(Generic[S]):
             self._services.inbound.refuse_dropped(client)
         elif client.upstream is not None and self._is_passed_on(message, is_text=is_text):
             if is_text and (ack := decode_ack(message)) is not None:
-                client.outbox.acknowledge(ack.track, ack.seq)
+                client.outbox.acknowledge(ack.track, ack.seq, ack.held_ms / 1e3)
             client.upstream.pass_on(message, is_text=is_text)
         elif is_text:
             self._receive_text(message)
@@ -300,7 +300,7 @@ class ClientReceiver(Generic[S]):
         ack = decode_ack(text)
         if ack is not None:
             client.metrics.traffic.received_messages.add("ack")
-            client.outbox.acknowledge(ack.track, ack.seq)
+            client.outbox.acknowledge(ack.track, ack.seq, ack.held_ms / 1e3)
             return
         if len(text) > TEXT_BYTES_A_MESSAGE and _values(text) > MOST_VALUES:
             client.metrics.traffic.received_messages.add("invalid")
@@ -325,7 +325,7 @@ class ClientReceiver(Generic[S]):
             case Event():
                 services.inbound.route_event(client, message)
             case Ack():
-                client.outbox.acknowledge(message.track, message.seq)
+                client.outbox.acknowledge(message.track, message.seq, message.held_ms / 1e3)
             case Here():
                 services.inbound.record_activity(client)
             case Ping():

@@ -18,11 +18,13 @@ from reactor_runtime.errors import ReactorError, UsageError
 from reactor_runtime.ipc.messages import Ended, Load, Message, Reloaded
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.manifest import Manifest
+from reactor_runtime.server.delivery.cohorts import VideoDelivery
 from reactor_runtime.server.delivery.fanout import Fanout
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoder import Encoder
+from reactor_runtime.server.encoding.encodings import video_encodings
 from reactor_runtime.server.housekeeping import keep_running
 from reactor_runtime.server.options import ReloadReport, ServeOptions
 from reactor_runtime.server.sessions.admission import Admission
@@ -160,6 +162,7 @@ class EnginePool:
         subscribers = Subscribers(
             Fanout(settings.clock, _call_soon),
             LatestFrames(self._encoder),
+            video=self._video(),
             on_join=lambda client: slot.on_subscriber_joined(client),
             on_leave=lambda client: slot.on_subscriber_left(client),
         )
@@ -177,6 +180,13 @@ class EnginePool:
         )
         self._admission.slots.add(slot)
         return _Engine(supervisor, playout, slot, output)
+
+    def _video(self) -> VideoDelivery | None:
+        codec, settings = self._options.codec, self._admission.settings
+        encodings = video_encodings() if codec != "never" else ()
+        if not encodings:
+            return None
+        return VideoDelivery(encodings, self._encoder, settings.clock, settings.metrics, always=codec == "always")
 
     async def _run_engine(self, engine: _Engine) -> None:
         slot, catch_up = engine.slot, engine.output.catch_up

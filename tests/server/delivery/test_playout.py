@@ -36,6 +36,7 @@ class PlayoutFixture:
         self.encoder = HandEncoder()
         self.credits: list[Credit] = []
         self.in_use: dict[str, list[int]] = {}
+        self.as_video: set[str] = set()
         self.shown: list[tuple[int | str, float]] = []
         self.headers: list[MediaHeader] = []
         self.frames: list[EncodedFrame] = []
@@ -56,6 +57,9 @@ class PlayoutFixture:
 
     def rungs_in_use(self, track: str) -> RungsInUse:
         return {DEFAULT: self.in_use.get(track, [0])}
+
+    def needs_pixels(self, track: str) -> bool:
+        return track in self.as_video
 
     def play_sound(self, sound: EncodedSound) -> None:
         header, _ = detach(sound.data)

@@ -55,11 +55,7 @@ class PngEncoding:
 
     name = "png"
     container = PngContainer()
-    is_stateless = True
     rungs = (Rung(100, 1.0, 1.0),)
-
-    def for_client(self) -> PngEncoding:
-        return self
 
     def bands(self, height: int, width: int, threads: int) -> Sequence[slice]:  # noqa: ARG002
         return (slice(0, height),)

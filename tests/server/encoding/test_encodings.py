@@ -132,8 +132,12 @@ async def test_a_client_changes_its_encoding_with_the_next_frame(delivery: Deliv
     assert client.outbox.take_next()[0] is None
     await delivery.show_frame(1)
     assert read_header(next_frame(client)).seq == 1
-    delivery.subscribers.set_view(client, View())
+    # A view without `codecs` keeps the last ones.
+    delivery.subscribers.set_view(client, View(max_fps=60))
     await delivery.show_frame(2)
+    assert read_header(next_frame(client)).seq == 2
+    delivery.subscribers.set_view(client, View(codecs=()))
+    await delivery.show_frame(3)
     assert detach(next_frame(client))[0] is not None
 
 
@@ -205,10 +209,6 @@ def test_the_first_known_codec_of_a_client_is_chosen(
 def test_relays_and_the_python_client_know_the_container_of_an_encoding(encoding: TrackEncoding) -> None:
     assert encoding.container in CONTAINERS
     assert encoding.container in DECODERS
-
-
-def test_the_default_encoding_is_stateless() -> None:
-    assert DEFAULT.is_stateless
 
 
 @pytest.mark.parametrize("encoding", REGISTERED, ids=lambda encoding: str(encoding.name))

@@ -13,7 +13,7 @@ from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame
 from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.server.encoding.jobs import Job, merge_frames, plan_jobs, run_job
+from reactor_runtime.server.encoding.jobs import Job, RungsInUse, merge_frames, plan_jobs, run_job
 from reactor_runtime.wire.containers import detach
 from tests.fakes import written
 
@@ -112,6 +112,22 @@ def test_a_piece_of_sound_has_the_duration_of_its_samples() -> None:
     (job,) = plan_jobs(sound, lambda _: {}, threads=THREADS)
     (piece,) = run_job(sound, RingReader(memory), 0.0, (), job).sounds
     assert (piece.track, piece.duration_s) == ("audio", 0.1)
+
+
+@pytest.mark.parametrize("rungs", [[0], [0, 3], [3], []], ids=str)
+def test_pixels_are_kept_for_a_track_that_needs_them(rungs: list[int]) -> None:
+    in_use: RungsInUse = {DEFAULT: rungs} if rungs else {}
+    memory = create_memory()
+    pixels = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8)
+    (offset,) = written(RingWriter(memory), 0, [pixels])
+    whole = bundle(BundleFrame("video", 7, offset, 720, 1280))
+    jobs = plan_jobs(whole, lambda _: in_use, THREADS, lambda track: track == "video")
+    (frame,) = merge_frames([run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs])
+    assert sum(len(job.kept) for job in jobs) == 1
+    assert frame.seq == 7
+    assert frame.pixels is not None
+    assert np.array_equal(frame.pixels, pixels)
+    assert {encoding: sorted(files) for encoding, files in frame.files.items()} == in_use
 
 
 def test_frames_on_the_top_rung_alone_are_one_job() -> None:
