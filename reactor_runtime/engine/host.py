@@ -51,6 +51,7 @@ from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.credits import CreditReader
 from reactor_runtime.recording.entries import ReloadKind
 
 logger = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class Host:
         *,
         clock: Clock,
         sink: Sink,
+        credits: CreditReader | None = None,
         project: Path,
         failed: Callable[[BaseException], object] = lambda _: None,
         threads: ThreadTracker | None = None,
@@ -127,6 +129,7 @@ class Host:
             self._clock,
             sink,
             self.first_step,
+            credits=credits,
             frames_in=lambda: self.inputs.frame_counts,
             works_ahead=works_ahead,
         )

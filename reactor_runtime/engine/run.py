@@ -39,6 +39,7 @@ from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
+from reactor_runtime.ipc.credits import CREDITS_BYTES, CreditReader
 from reactor_runtime.ipc.log_packets import PacketWriter, PieceKind
 from reactor_runtime.ipc.ring import RingWriter
 
@@ -62,11 +63,12 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
     reader = _start_reader(channel, incoming)
     clock = SystemClock()
     began = time.monotonic()
-    sink = IpcSink(channel, RingWriter(memory_fd))
+    sink = IpcSink(channel, RingWriter(memory_fd, CREDITS_BYTES))
+    credits = CreditReader(memory_fd, channel.send)
     runner = asyncio.Runner()
     try:
         # What an async load() starts continues on the loop of the sessions.
-        host, recorder = _load(load, channel, sink, clock, log_ids, runner.run)
+        host, recorder = _load(load, channel, sink, credits, clock, log_ids, runner.run)
     except errors.ReactorError as error:
         return _report(channel, error)
 
@@ -138,6 +140,7 @@ def _load(
     load: ipc.Load,
     channel: Channel,
     sink: IpcSink,
+    credits: CreditReader,
     clock: SystemClock,
     log_ids: dict[str, str],
     run: Callable[[Coroutine[Any, Any, Any]], Any],
@@ -178,6 +181,7 @@ def _load(
             ServedModel(Version(model, contract, config.values)),
             clock=clock,
             sink=sink,
+            credits=credits,
             project=project,
             ids=log_ids,
             trace=trace,

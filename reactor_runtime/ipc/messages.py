@@ -132,7 +132,8 @@ class UploadedBytes:
 class Credit:
     """server → engine: the bundle was shown or dropped; its memory and its room in the queue are free.
 
-    `ready_at` is when its encoding was finished; 0 if it was dropped before.
+    `ready_at` is when its encoding was finished; 0 if it was dropped before. It is sent only while the model waits for
+    one, and else written to shared memory (`ipc.credits`).
     """
 
     session: str
@@ -326,6 +327,14 @@ class Bundle:
 
 
 @dataclass(frozen=True, slots=True)
+class CreditsTaken:
+    """engine → server: so many credits were taken from the shared memory; send the next ones, or write them there."""
+
+    count: int
+    as_messages: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Flush:
     """engine → server: drop the bundles before number `before`; the next one is black."""
 
@@ -470,6 +479,7 @@ ToServer = (
     | Ended
     | ModelWarning
     | Bundle
+    | CreditsTaken
     | Flush
     | MessageSent
     | StateChanged

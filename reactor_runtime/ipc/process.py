@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from reactor_runtime.ipc.credits import CREDITS_BYTES
 from reactor_runtime.ipc.ring import create_memory
 from reactor_runtime.ipc.subreaper import ABORT, END
 
@@ -38,7 +39,7 @@ class EngineProcess:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         with contextlib.ExitStack() as unless_started:
-            self.memory_fd = create_memory()
+            self.memory_fd = create_memory(CREDITS_BYTES)
             unless_started.callback(os.close, self.memory_fd)
             ours, theirs = socket.socketpair()
             unless_started.callback(ours.close)

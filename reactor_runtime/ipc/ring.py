@@ -20,20 +20,27 @@ PAGE = mmap.PAGESIZE
 PIECE = 256 * 1024
 
 
-def create_memory() -> int:
-    """Return the descriptor of empty anonymous memory."""
+def create_memory(size: int = 0) -> int:
+    """Return the descriptor of anonymous memory, filled with zeros."""
     # Linux has it; elsewhere an unlinked file in the page cache serves.
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("reactor-frames", os.MFD_CLOEXEC)
-    with tempfile.TemporaryFile() as file:
-        return os.dup(file.fileno())
+        fd = os.memfd_create("reactor-frames", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    os.ftruncate(fd, size)
+    return fd
 
 
 class RingWriter:
-    """Place arrays into the shared memory and keep each until it is released; the memory grows as needed."""
+    """Place arrays into the shared memory and keep each until it is released; the memory grows as needed.
 
-    def __init__(self, fd: int) -> None:
+    The first `head` bytes are left alone.
+    """
+
+    def __init__(self, fd: int, head: int = 0) -> None:
         self._fd = fd
+        self._head = head
         self._memory = np.empty(0, np.uint8)
         self._used: dict[int, tuple[int, int]] = {}
 
@@ -55,7 +62,7 @@ class RingWriter:
     def _gap(self, key: int, size: int) -> int:
         """Return the first gap that is large enough; a scan is fastest for the few pieces in use."""
         size = -(-max(size, 1) // PAGE) * PAGE
-        start = 0
+        start = self._head
         for taken, end in sorted(self._used.values()):
             if taken - start >= size:
                 break

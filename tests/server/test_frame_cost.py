@@ -11,8 +11,8 @@ from tests.counting.frame_cost import KNOWN, LISTED, Calls, Count, FrameCost, co
 from tests.counting.system_calls import SUPPORTED
 
 BUDGETS = {
-    "server": FrameCost(python_calls=400, builtin_calls=270, system_calls=22, turns=3.5, messages=1.1),
-    "engine": FrameCost(python_calls=420, builtin_calls=270, system_calls=18, turns=7.5, messages=1.1),
+    "server": FrameCost(python_calls=390, builtin_calls=260, system_calls=21, turns=3.2, messages=0.1),
+    "engine": FrameCost(python_calls=340, builtin_calls=205, system_calls=11, turns=5.2, messages=1.1),
 }
 
 

@@ -225,6 +225,7 @@ class BlockDriver:
         playing: deque[int] = deque()
         while not (session.stopping or serving.stopped):
             item = serving.queue.peek()
+            self._emitter.take_credits()
             self._settle(playing)
             if isinstance(item, MessageSent | EventApplied | EventRefused):
                 self._sink.send(item)
@@ -235,6 +236,7 @@ class BlockDriver:
             elif item is None and over.done() and not len(self._emitter.outstanding):
                 return
             else:
+                self._emitter.await_credit()
                 await session.room.wait()
                 continue
             serving.queue.remove_oldest()

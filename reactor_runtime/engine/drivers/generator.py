@@ -184,6 +184,8 @@ class GeneratorDriver:
                 return True
             if not dispatcher.waiting:
                 waits_from = self._clock.now()
+                if step_at is None:
+                    self._emitter.await_credit()
                 await session.alarm.wait(step_at)
                 self._waited_s += self._clock.now() - waits_from
 

@@ -16,6 +16,7 @@ from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, P
 from reactor_runtime.engine.output.unpack import NO_METADATA, Unpack, UnpackedBundle, metadata_by_track
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.ipc.credits import CreditReader
 from reactor_runtime.ipc.messages import Credit, Flush
 from reactor_runtime.media.tensors import synchronize
 
@@ -37,6 +38,7 @@ class Emitter:
         sink: Sink,
         first_step: FirstStep | None = None,
         *,
+        credits: CreditReader | None = None,
         frames_in: Callable[[], tuple[int, int]] = lambda: (0, 0),
         works_ahead: bool = True,
     ) -> None:
@@ -46,6 +48,8 @@ class Emitter:
         self._served, contract = served, served.contract
         self._clock = clock
         self._sink = sink
+        # None if all credits come by `credit`.
+        self._credits = credits
         self._unpack = Unpack(contract)
         self.first_step = first_step or FirstStep(served, lambda _: None)
         self._session: ModelSession | None = None
@@ -90,14 +94,30 @@ class Emitter:
         self.pace.end()
 
     def credit(self, credit: Credit) -> None:
-        """Free the room of a bundle, also after the end of its session."""
-        self._sink.release(credit.bundle)
-        bundle = self.outstanding.take(credit.bundle)
-        if self._session is None or bundle is None:
-            return
-        if bundle.compute_s is not None and credit.ready_at:
-            self.pace.learn(bundle.compute_s, credit.ready_at - bundle.handed_over)
-        self._session.wake()
+        """Free the room of a bundle, also after the end of its session, and wake what waits for room."""
+        if self._credits is not None:
+            self._credits.message_received()
+        self.take_credits()
+        self._free(credit.bundle, credit.ready_at)
+        if self._session is not None:
+            self._session.wake()
+
+    def take_credits(self) -> None:
+        """Free the room of the bundles whose credits are in shared memory."""
+        if self._credits is not None:
+            for bundle, ready_at in self._credits.take_credits():
+                self._free(bundle, ready_at)
+
+    def await_credit(self) -> None:
+        """Have the next credit wake the session, because the caller is about to wait for room."""
+        if self._credits is not None:
+            self._credits.await_message()
+
+    def _free(self, number: int, ready_at: float) -> None:
+        self._sink.release(number)
+        bundle = self.outstanding.take(number)
+        if self._session is not None and bundle is not None and bundle.compute_s is not None and ready_at:
+            self.pace.learn(bundle.compute_s, ready_at - bundle.handed_over)
 
     def hold(self, held: bool) -> None:
         """Stop asking for steps while `held`; events are still handled."""
@@ -209,6 +229,7 @@ class Emitter:
         flushes = self._flushes
         while self._full(alone=alone):
             waits_from = self._clock.now()
+            self.await_credit()
             await (session.sound_room if alone else session.room).wait()
             self.waited_s += self._clock.now() - waits_from
             if meanwhile is not None:
@@ -329,6 +350,7 @@ class Emitter:
         return Piece(track, seq, payload, due, metadata)
 
     def _full(self, *, alone: bool, more: int = 0) -> bool:
+        self.take_credits()
         if self._session is not None and self._session.held:
             return True
         return self.outstanding.full(self._clock.now(), alone=alone, more=more)

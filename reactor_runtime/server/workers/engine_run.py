@@ -11,6 +11,7 @@ from reactor_runtime import errors
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import LoadError, ReactorError, describe_exit
 from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.ipc.credits import CreditWriter
 from reactor_runtime.ipc.link import Link
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
@@ -58,6 +59,7 @@ class EngineRun:
         self._on_bundle = on_bundle
         self._on_message = on_message
         self._ring = RingReader(self.process.memory_fd)
+        self._credits = CreditWriter(self.process.memory_fd)
         self._options = options
         self._clock = clock
         self._ids = ids
@@ -74,13 +76,17 @@ class EngineRun:
         return self._status == EXIT_SHORTAGE and self.ready_at is None and self.failure is None
 
     def send(self, message: ipc.ToEngine) -> None:
+        if self.link is None:
+            return
         match message:
+            case ipc.Credit():
+                if self._credits.put_credit(message):
+                    return
             case ipc.StartSession():
                 self._watchdog.ending = False
             case ipc.StopSession():
                 self._watchdog.ending = True
-        if self.link is not None:
-            self.link.send(message)
+        self.link.send(message)
 
     async def run(self, load: ipc.Load) -> None:
         """Load the model, and receive messages until the process closes its socket.
@@ -116,6 +122,7 @@ class EngineRun:
         finally:
             # Encoding jobs may hold the reader for longer, and with it all of the memory.
             self._ring.close()
+            self._credits.close()
             self.process.close()
         return self._hung or describe_exit(self._status, oom_killed=oom_killed)
 
@@ -132,6 +139,11 @@ class EngineRun:
         match message:
             case ipc.Bundle():
                 self._on_bundle(message, self._ring)
+                return
+            case ipc.CreditsTaken():
+                awaited = self._credits.credits_taken(message)
+                if awaited is not None and self.link is not None:
+                    self.link.send(awaited)
                 return
             case ipc.Heartbeat():
                 self._watchdog.record_heartbeat(message)

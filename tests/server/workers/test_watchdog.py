@@ -13,6 +13,7 @@ import pytest
 from reactor_runtime.engine.recorder import CLOSE_S
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
+from reactor_runtime.ipc.credits import CREDITS_BYTES
 from reactor_runtime.ipc.messages import Heartbeat
 from reactor_runtime.ipc.ring import create_memory
 from reactor_runtime.oom_kills import OomKills
@@ -133,7 +134,7 @@ class SocketOfEngine:
         self.socket, theirs = socket.socketpair()
         self.socket.setblocking(False)
         self.engine = Channel(theirs)
-        self.memory_fd = create_memory()
+        self.memory_fd = create_memory(CREDITS_BYTES)
 
     def end(self, deadline: float) -> int:
         self.deadline = deadline
