@@ -31,8 +31,7 @@ def ancestors(pid: int) -> list[int]:
 
 def children(pid: int) -> list[int]:
     """List the living children of a process."""
-    every = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
-    return [child for child in every if _parent(child) == pid and alive(child)]
+    return _families().get(pid, [])
 
 
 def engines_of(server: int) -> list[int]:
@@ -46,12 +45,31 @@ def engines_of(server: int) -> list[int]:
 
 def descendants(pid: int) -> list[int]:
     """List the living descendants of a process."""
-    found = children(pid)
-    return found + [each for child in found for each in descendants(child)]
+    families, found = _families(), [pid]
+    for each in found:
+        found += families.get(each, [])
+    return found[1:]
+
+
+def _families() -> dict[int, list[int]]:
+    """List the living children of every process, from one look at each."""
+    families: dict[int, list[int]] = {}
+    for entry in os.listdir(PROC):
+        if entry.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                state, parent = _stat(PROC / entry)[:2]
+                if state not in "ZX":
+                    families.setdefault(int(parent), []).append(int(entry))
+    return families
+
+
+def _stat(task: Path) -> list[str]:
+    """Return what the kernel states of a process or thread after its name: state, parent and more."""
+    return (task / "stat").read_text().rpartition(")")[2].split()
 
 
 def _state(task: Path) -> str:
-    return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    return _stat(task)[0]
 
 
 def _all_stopped(pid: int) -> bool:
@@ -64,7 +82,7 @@ def _all_stopped(pid: int) -> bool:
 
 def _parent(pid: int) -> int | None:
     try:
-        return int((PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
+        return int(_stat(PROC / str(pid))[1])
     except (FileNotFoundError, ProcessLookupError):
         return None
 
