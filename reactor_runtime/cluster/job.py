@@ -38,7 +38,6 @@ LOCAL: Mapping[str, bool | set[str]] = {
     "record": True,
     "record_video": True,
     "reload": True,
-    "limits": {"outlives_s"},
     "access": {"token", "hosts", "origins", "per_address", "root_path", "proxies", "connects_to"},
 }
 _OPTIONS = TypeAdapter(ServeOptions)
@@ -101,8 +100,6 @@ class WorkerJob:
         """Return the options of the worker's server: one session, no queue of its own."""
         # Tickets admit clients, so origin and host are not checked.
         access = {"origins": ("*",), "hosts": ("*",), "per_address": self.options["max_viewers"] + 128}
-        # The front gives the slot of a controller that has left to another one, which begins a session.
-        limits = {"outlives_s": 0.0}
         project = manifest.load(Path(self.project))
         merged = merged_path(project.config_path) if self.is_merged and project.config_path else None
         return _OPTIONS.validate_python(
@@ -113,7 +110,6 @@ class WorkerJob:
                 "host": self.host,
                 "port": port,
                 "max_waiting": 0,
-                "limits": {**self.options["limits"], **limits},
                 "access": {**self.options["access"], **access},
             }
         )

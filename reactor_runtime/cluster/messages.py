@@ -55,7 +55,8 @@ class FrontIdentity:
 class SessionStatus:
     """Report the session of a worker; `client` is the id of the controller, `ticket` the id of its ticket.
 
-    `used_s` is how much of its turn had passed before it began.
+    `used_s` is how much of its turn had passed before it began. `vacancy` is how often controllers have left a session
+    that goes on without one, and 0 while it has one; `is_broken` is whether the connection of the last one broke.
     """
 
     id: str
@@ -66,6 +67,8 @@ class SessionStatus:
     client: str
     upload_key: str = ""
     used_s: float = 0.0
+    vacancy: int = 0
+    is_broken: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.command import reactor
+from tests.cluster.front import Front
 from tests.server.client import Frame, WireClient, client, controlling, picture
 from tests.server.running import RunningServer, serving, started
 from tests.timeouts import TIMEOUT_S
@@ -36,7 +37,7 @@ def seed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
         yield server
 
 
-def upload(server: RunningServer, controller: WireClient, content: bytes, name: str) -> dict[str, str]:
+def upload(server: RunningServer | Front, controller: WireClient, content: bytes, name: str) -> dict[str, str]:
     (welcome,) = [text["data"] for text in controller.texts if text["type"] == "reactor.welcome"]
     query = urlencode({"key": welcome["upload_key"], "name": name})
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=TIMEOUT_S)

@@ -179,6 +179,27 @@ class SimulatedWorker:
         self.ended, self.session = SessionEnd(self.session.id, "left", is_broken), None
         self.report()
 
+    @property
+    def vacancy(self) -> int:
+        return 0 if self.session is None else self.session.vacancy
+
+    def vacate(self, *, is_broken: bool = False) -> None:
+        """Go on with the session, which its controller has left, or lost with the connection."""
+        assert self.session is not None
+        self.session = replace(self.session, vacancy=1, is_broken=is_broken, resume="secret")
+        self.report()
+
+    def resume(self, ticket: str) -> bool:
+        """Serve the controller that comes back with a ticket; return False if it is refused."""
+        assert self.session is not None
+        try:
+            admitted = self.tickets.admit(ticket, self._now())
+        except TicketRefused:
+            return False
+        self.session = replace(self.session, vacancy=0, is_broken=False, ticket=admitted.id, client=admitted.client)
+        self.report()
+        return True
+
     def fall_silent(self) -> None:
         self.is_silent = True
         self._connection += 1

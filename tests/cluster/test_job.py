@@ -15,7 +15,7 @@ from tests.cluster.simulation import MANIFEST
 from tests.server.running import write_project
 
 # A value other than the default for each field that travels.
-LIMITS: dict[str, Any] = {"max_session_s": 1.5, "idle_timeout_s": 2.5, "resume_grace_s": 3.5}
+LIMITS: dict[str, Any] = {"outlives_s": 8.5, "max_session_s": 1.5, "idle_timeout_s": 2.5, "resume_grace_s": 3.5}
 ACCESS: dict[str, Any] = {"certificate": Path("/tls/cert.pem"), "key": Path("/tls/key.pem"), "expose_errors": True}
 SHARED: dict[str, Any] = {
     "config": {"seed": 3},
@@ -31,7 +31,6 @@ SHARED: dict[str, Any] = {
     "log_format": "json",
 }
 NOT_IN_ACCESS: Any = LOCAL["access"]
-NOT_IN_LIMITS: Any = LOCAL["limits"]
 
 
 @pytest.fixture
@@ -59,18 +58,15 @@ def at_worker(project: Path, **of_front: Any) -> ServeOptions:
 def test_a_worker_gets_each_option_that_is_not_local(project: Path, name: str) -> None:
     of_worker = getattr(at_worker(project, **{name: SHARED[name]}), name)
     expected = SHARED[name]
-    if name == "limits":
-        expected = replace(expected, outlives_s=0.0)
     if name == "access":
         expected = replace(expected, **{each: getattr(of_worker, each) for each in NOT_IN_ACCESS})
     assert of_worker == expected
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(TurnLimits) if each.name not in NOT_IN_LIMITS])
+@pytest.mark.parametrize("name", [each.name for each in fields(TurnLimits)])
 def test_a_worker_gets_each_limit(project: Path, name: str) -> None:
     of_worker = at_worker(project, limits=TurnLimits(**{name: LIMITS[name]})).limits
     assert getattr(of_worker, name) == LIMITS[name]
-    assert of_worker.outlives_s == 0
 
 
 @pytest.mark.parametrize("name", [each.name for each in fields(Access) if each.name not in NOT_IN_ACCESS])
@@ -87,7 +83,6 @@ def test_a_worker_exposes_no_errors_where_its_front_does_not(project: Path) -> N
 def test_local_names_only_fields() -> None:
     assert {each.name for each in fields(ServeOptions)} >= LOCAL.keys()
     assert {each.name for each in fields(Access)} >= NOT_IN_ACCESS
-    assert {each.name for each in fields(TurnLimits)} >= NOT_IN_LIMITS
 
 
 def test_secrets_and_hosts_of_the_front_stay_there(project: Path) -> None:

@@ -177,3 +177,59 @@ async def test_a_relayed_client_gets_no_frame_of_another_session_after_its_own_h
         front.slot.start_session(client)
         assert client.outbox.take_next() == (None, None)
         front.slot.detach_controller(lost=False)
+
+
+async def test_a_session_that_its_controller_has_left_goes_on_until_another_one_waits() -> None:
+    async with one_worker(TurnLimits(outlives_s=60.0)) as front:
+        await front.arrive("a")
+        await front.begin()
+        front.worker.vacate()
+        await front.wait(30.0)
+        assert front.worker.vacancy == 1
+        await front.arrive("b")
+        assert front.worker.session is None
+        await front.begin()
+        assert (front.assigned[-1].client, front.simulation.waiting) == ("b", [])
+
+
+async def test_a_session_whose_controller_lost_its_connection_is_kept_from_others() -> None:
+    async with one_worker(TurnLimits(outlives_s=60.0)) as front:
+        await front.arrive("a")
+        await front.begin()
+        front.worker.vacate(is_broken=True)
+        await front.arrive("b")
+        await front.wait(59.0)
+        assert (front.worker.vacancy, front.simulation.waiting) == (1, ["b"])
+        await front.wait(2.0)
+        assert (front.worker.session, front.assigned[-1].client) == (None, "b")
+
+
+async def test_a_controller_that_comes_back_keeps_its_session_from_others() -> None:
+    async with one_worker(TurnLimits(outlives_s=60.0)) as front:
+        await front.arrive("a")
+        await front.begin()
+        front.worker.vacate()
+        await front.wait()
+        front.simulation.arrive("again", resume="secret")
+        await front.arrive("b")
+        # Its ticket is on its way to the worker, which still reports the session without a controller.
+        front.worker.report()
+        await front.wait(5.0)
+        assert (front.worker.vacancy, front.simulation.waiting) == (1, ["b"])
+        assert front.worker.resume(front.assigned[-1].ticket.text)
+        await front.wait(100.0)
+        assert (front.worker.vacancy, front.simulation.waiting) == (0, ["b"])
+
+
+async def test_a_controller_that_does_not_come_to_the_worker_again_makes_room() -> None:
+    async with one_worker(TurnLimits(outlives_s=60.0)) as front:
+        await front.arrive("a")
+        await front.begin()
+        front.worker.vacate()
+        await front.wait()
+        front.simulation.arrive("again", resume="secret")
+        await front.arrive("b")
+        await front.wait(11.0)
+        front.worker.report()
+        await front.wait()
+        assert (front.worker.session, front.assigned[-1].client) == (None, "b")

@@ -80,7 +80,7 @@ class WorkerFleet:
         relays_all: bool = False,
         make_link: Callable[..., ControlLink] = WorkerLink,
     ) -> None:
-        self._lost = LostSessions(settings.options.limits.resume_grace_s)
+        self._lost = LostSessions()
         self._changed = Alarm(settings.clock)
         self.admission = Admission[WorkerSlot](
             settings,
@@ -341,6 +341,9 @@ class WorkerFleet:
         if controller is None and session.claimant in self.admission.wait_queue.waiting:
             controller = session.claimant
         if controller is None:
-            self._lost.add(session.tickets, loss, self._settings.clock.now())
+            limits, contract = self._settings.options.limits, self.admission.slots.contract
+            follows = contract is not None and contract.get("follows_clients", False)
+            grace_s = max(limits.resume_grace_s, limits.outlives_s if follows else 0.0)
+            self._lost.add(session.tickets, loss, self._settings.clock.now(), grace_s)
         else:
             self.admission.return_to_queue(controller, loss)

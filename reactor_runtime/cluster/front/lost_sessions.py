@@ -17,13 +17,12 @@ class LostSessions:
     A loss is kept for `resume_grace_s`, in which a client tries to resume its session, and a minute more.
     """
 
-    def __init__(self, resume_grace_s: float) -> None:
-        self._kept_s = RETURN_S + resume_grace_s
+    def __init__(self) -> None:
         self._losses: OrderedDict[str, tuple[Loss, Sequence[str], float]] = OrderedDict()
 
-    def add(self, tickets: Sequence[str], loss: Loss, now: float) -> None:
+    def add(self, tickets: Sequence[str], loss: Loss, now: float, resume_grace_s: float) -> None:
         for ticket in tickets:
-            self._losses[ticket] = loss, tickets, now + self._kept_s
+            self._losses[ticket] = loss, tickets, now + resume_grace_s + RETURN_S
         while len(self._losses) > MOST_TICKETS:
             self._losses.popitem(last=False)
 

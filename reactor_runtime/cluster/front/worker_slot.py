@@ -21,7 +21,7 @@ from reactor_runtime.cluster.tickets import TICKET_S, IssuedTicket
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Loss
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics
+from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics, VacantSession
 from reactor_runtime.server.sessions.turn import TurnEnd
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import CloseCode
@@ -114,6 +114,10 @@ class WorkerSession:
         self.expiry: Timer | None = None
         self.upload_key = ""
         self.resume_secret = ""
+        # The vacancy of the session, as the worker counts them, in which another controller may end it.
+        self.offered = 0
+        # Until then a controller may come to the worker to resume the session.
+        self.resumes_until = 0.0
         # The session may also be that of an earlier front, which may have redirected its controller.
         self.is_redirected = True
         self._send = send
@@ -331,6 +335,7 @@ class WorkerSlot:
     def resume_session(self, client: Client) -> None:
         session = self.session
         assert session is not None, "the client has shown the secret of a session"
+        session.offered, session.resumes_until = 0, self._settings.clock.now() + TICKET_S
         controller = session.disconnect(lost=True)
         if controller is not None and controller is not client:
             controller.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
@@ -439,11 +444,31 @@ class WorkerSlot:
         if session.is_released and status.released != session.ticket:
             # The message was lost with a connection, is on its way, or named the ticket before a resume.
             session.release()
+        if report is not None:
+            self._offer_vacant(session, report)
         if report is not None and self.has_started and not had_started:
             session.started_at = session.started_at or self._settings.clock.now() - report.running_s
             self.subscribers.send_waiting()
             self._callbacks.on_session_visible(self)
             self._callbacks.on_session_started()
+
+    def _offer_vacant(self, session: WorkerSession, report: SessionStatus) -> None:
+        """Offer a session that its controller has left to admission, which ends it if another controller waits."""
+        number = report.vacancy
+        if not number:
+            session.offered = 0
+        elif (
+            session.offered != number and not session.is_released and self._settings.clock.now() > session.resumes_until
+        ):
+            session.offered = number
+            vacant = VacantSession(
+                self,
+                lambda: self.session is session and session.offered == number,
+                take=None,
+                end=session.release,
+                kept_s=self._settings.options.limits.outlives_s if report.is_broken else 0.0,
+            )
+            self._callbacks.on_vacant(vacant)
 
     def _relay_ended(self, session: WorkerSession, end: RelayEnd) -> None:
         controller = session.controller

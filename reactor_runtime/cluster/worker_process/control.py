@@ -275,4 +275,6 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
         session.controller.id,
         session.upload_key,
         session.turn.used_s,
+        session.vacancies if session.is_vacant else 0,
+        session.is_broken,
     )
