@@ -112,7 +112,10 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
         "reactor.welcome": (welcome_schema(), "The first message to a client that sees the model."),
         "reactor.session": (_session(), "A change of the session, or of loading the model."),
         "reactor.queue": (
-            record({"position": {**COUNT, "minimum": 1}, "length": COUNT}),
+            record(
+                {"position": {**COUNT, "minimum": 1}, "length": COUNT},
+                {"wait_s": {"type": "number", "minimum": 0, "description": "The estimated time until the session"}},
+            ),
             "The client's position in the wait queue.",
         ),
         "reactor.redirect": (
@@ -265,5 +268,10 @@ def _stats() -> Schema:
             "rtt_ms": maybe_ms,
             "send_ms": maybe_ms,
         },
-        {**{f"{stage}_ms": time_ms for stage in STAGES}, "inputs": inputs, "inputs_lost": lost},
+        {
+            **{f"{stage}_ms": time_ms for stage in STAGES},
+            "watching": {**COUNT, "description": "Clients that receive the session, without its controller"},
+            "inputs": inputs,
+            "inputs_lost": lost,
+        },
     )

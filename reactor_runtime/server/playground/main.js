@@ -19,6 +19,7 @@ timeline?.attach(byId("timeline"), session);
 const stage = new Stage(byId("tracks"), session);
 const status = new Status();
 let panels = null;
+let hasWaited = false;
 // The session that the log is about.
 let shownId = null;
 
@@ -77,6 +78,11 @@ on("status", (now) => {
   if (phase === "reconnecting" && opened && !isEnd) log(kind, shown.headline, now);
   status.show(shown, role ? "" : reasonOf(phase, shown));
   status.awaited = stage.awaited;
+  if (phase === "waiting" && !hasWaited) {
+    hasWaited = true;
+    // Without it the position is shown all the same.
+    import("./waiting.js").then(({ attach }) => attach(session)).catch(() => (hasWaited = false));
+  }
   if (phase === "connecting") return;
   withPanels(({ controls, bindings }) => {
     controls.enabled = session.maySend;
@@ -94,6 +100,7 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
   return phase === "ended" ? detail : undefined;
 }
 
+on("stats", ({ watching }) => (status.watching = watching ?? 0));
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("warning", ({ message }) => log("error", message));
 on("lost", ({ message }) => {

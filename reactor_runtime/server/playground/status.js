@@ -39,7 +39,6 @@ const descriptions = {
     phase: "waiting",
     headline: `Waiting: position ${position} of ${length}`,
     place: position,
-    detail: "The session starts when it is your turn.",
     role: maySend ? SHARED : role ? VIEWING : "",
   }),
   connected: ({ role, maySend }) =>
@@ -72,6 +71,7 @@ export class Status {
   #reason = "";
   #endsAt = 0;
   #roleNote = "";
+  #watching = 0;
   now = descriptions.connecting({ detail: "" });
 
   constructor() {
@@ -120,6 +120,11 @@ export class Status {
     this.#tick();
   }
 
+  /** Set how many clients watch the session. */
+  set watching(count) {
+    this.#watching = count;
+  }
+
   /** Set what the stage waits for; "" when it shows frames or plays sound. */
   set awaited(text) {
     if (this.#hasStage) this.#notice = text;
@@ -146,8 +151,12 @@ export class Status {
     setText(byId("notice-detail"), [detail, elapsed, then].filter(Boolean).join("\n"));
     const turnS = role && this.#endsAt && left(this.#endsAt);
     const clock = `${Math.floor(turnS / 60)}:${String(turnS % 60).padStart(2, "0")}`;
-    setText(byId("turn"), turnS ? `Turn ends in ${clock}` : "");
-    setText(byId("may"), (turnS ? " · " : "") + ((role && this.#roleNote) || role));
+    byId("turn").hidden = !turnS;
+    setText(byId("turn").lastElementChild, turnS ? clock : "");
+    // In the wait queue it is on the stage.
+    const watching = role && this.#hasStage && this.#watching && `${this.#watching} watching`;
+    const notes = [(role && this.#roleNote) || role, watching].filter(Boolean);
+    setText(byId("may"), (turnS ? " · " : "") + notes.join(" · "));
     byId("role").toggleAttribute("data-soon", turnS && turnS <= 60);
   }
 }

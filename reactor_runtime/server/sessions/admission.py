@@ -1,7 +1,8 @@
 """Decides whether a client gets a slot, waits, watches or is refused.
 
 A slot runs its session (`slot.py`), here or on another machine, `slot_pool.py` finds slots, `wait_queue.py` keeps the
-order of controllers, `queue_positions.py` sends them their positions, and `viewers.py` assigns clients that watch.
+order of controllers, `queue_positions.py` sends them their positions with the times of `wait_estimate.py`, and
+`viewers.py` assigns clients that watch.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.sessions.turn import TurnEnd
 from reactor_runtime.server.sessions.turn_limiter import TurnLimiter
 from reactor_runtime.server.sessions.viewers import ViewerAssignment
+from reactor_runtime.server.sessions.wait_estimate import TurnLengths, WaitEstimate
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -53,7 +55,8 @@ class Admission(Generic[S]):
         self.slots: SlotPool[S] = SlotPool(most_slots, unknown=unknown_slots, model=settings.name_of(None))
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
-        self._positions = QueuePositions(self.wait_queue, settings.clock)
+        self._turn_lengths = TurnLengths(settings.options.limits)
+        self._positions = QueuePositions(self.wait_queue, settings.clock, self._estimate_waits)
         self._limiter: TurnLimiter[S] = TurnLimiter(self.slots, settings.clock)
         self._on_slot_ready = on_slot_ready
         self._claim_loss = claim_loss
@@ -223,6 +226,7 @@ class Admission(Generic[S]):
 
     def _session_ended(self, slot: S) -> None:
         self.wait_queue.end_turn(slot.number)
+        self._turn_lengths.end(slot.number, self.settings.clock.now())
         self.slots.last_used = slot
         self.slots.offer(slot)
         self.assignment.reassign()
@@ -259,6 +263,7 @@ class Admission(Generic[S]):
             self._positions.forget(controller)
             self.assignment.unsubscribe(controller, but=slot)
             self.slots.bind(controller, slot)
+            self._turn_lengths.begin(slot.number, self.settings.clock.now())
             if vacant is None or vacant.take is None:
                 slot.start_session(controller)
             else:
@@ -272,6 +277,11 @@ class Admission(Generic[S]):
         if self.settings.options.limits.max_session_s:
             self._limiter.set_waiting(len(self.wait_queue.waiting) + self._waiting_elsewhere)
         self._on_change()
+
+    def _estimate_waits(self) -> WaitEstimate | None:
+        now = self.settings.clock.now()
+        sessions = [slot.session for slot in self.slots if slot.session is not None]
+        return self._turn_lengths.estimate(now - (each.started_at or now) + each.turn.used_s for each in sessions)
 
     def _close_clients(self, phase: dict[str, Any], message: str, code: CloseCode) -> None:
         """Close every client, and empty the wait queue so that no session follows those that end."""

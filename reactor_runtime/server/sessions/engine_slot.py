@@ -296,8 +296,9 @@ class EngineSlot:
 
     def send_statistics(self, now: float) -> None:
         """Send each subscriber statistics of the model and its own, and those that may send the rates of inputs."""
-        common = {"queue": len(self._playout), **self._playout.times.medians_ms()}
         controller, shared = None if self.session is None else self.session.controller, self.shared
+        watching = sum(client is not controller for client in self.subscribers)
+        common = {"queue": len(self._playout), "watching": watching, **self._playout.times.medians_ms()}
         inputs = {} if self.session is None else self.session.demand.rates()
         lost = {} if self.session is None else self.session.lost_inputs
         of_inputs = {name: values for name, values in (("inputs", inputs), ("inputs_lost", lost)) if values}

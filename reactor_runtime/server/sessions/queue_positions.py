@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.sessions.wait_estimate import WaitEstimate
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 
 MOST_AT_ONCE = 16
@@ -15,13 +18,18 @@ SLICE_S = 0.02
 class QueuePositions:
     """Send each waiting client its position when that, or the length of the queue, has changed.
 
+    A position comes with the time that `estimate()` gives it, as far as that is known.
+
     While at most 16 clients wait, they get each change at once. In a longer queue they get it in a pass, at most one
     pass a second and 1,000 clients a second: messages to thousands at each change would hold up the event loop.
     """
 
-    def __init__(self, wait_queue: WaitQueue[Client], clock: Clock) -> None:
+    def __init__(
+        self, wait_queue: WaitQueue[Client], clock: Clock, estimate: Callable[[], WaitEstimate | None] = lambda: None
+    ) -> None:
         self._wait_queue = wait_queue
         self._clock = clock
+        self._estimate = estimate
         self._sent: dict[Client, tuple[int, int]] = {}
         self._pass_at = clock.now()
         self._pass_timer: Timer | None = None
@@ -62,8 +70,10 @@ class QueuePositions:
 
     def _send_range(self, start: int, end: int) -> None:
         waiting = self._wait_queue.waiting
+        estimate = self._estimate() if waiting else None
         for position, client in enumerate(waiting[start:end], start=start + 1):
             place = position, len(waiting)
             if self._sent.get(client) != place:
                 self._sent[client] = place
-                client.send_message("reactor.queue", {"position": position, "length": len(waiting)})
+                wait = {} if estimate is None else {"wait_s": round(estimate.wait_s(position), 1)}
+                client.send_message("reactor.queue", {"position": position, "length": len(waiting), **wait})

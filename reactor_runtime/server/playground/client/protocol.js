@@ -56,10 +56,10 @@ export class ClientProtocol {
 
   #receivers = {
     "reactor.welcome": (welcome) => this.#begin({ ...NONE, ...welcome, tracks: welcome.tracks.map(trackOf) }),
-    "reactor.queue": (position) => {
-      this.#position = position;
-      if (this.role) this.#report({ phase: "waiting", ...position });
-      else this.#leave({ phase: "waiting", ...position });
+    "reactor.queue": ({ position, length, wait_s: waitS }) => {
+      this.#position = { position, length, waitS };
+      if (this.role) this.#report({ phase: "waiting", ...this.#position });
+      else this.#leave({ phase: "waiting", ...this.#position });
     },
     "reactor.session": (session) => this.#changeSession(session),
     "reactor.state": (changes) => {

@@ -169,6 +169,8 @@ export interface ReloadNotice {
 /** The server's metrics, once a second: see docs/wire.md. */
 export interface Stats {
   queue: number;
+  /** Clients that receive the session, without its controller. */
+  watching?: number;
   step_ms?: number;
   arrive_ms?: number;
   queue_ms?: number;
@@ -205,10 +207,19 @@ export type Status =
       elapsedS: number;
     }
   /**
-   * In the wait queue, with the position, and with a role if the client watches meanwhile. As a viewer: nobody controls
-   * the model; `reason` and `detail` are those of the last session's end.
+   * In the wait queue, with the position, and with a role if the client watches meanwhile; `waitS` is the estimated time
+   * from this status until the session begins. As a viewer: nobody controls the model; `reason` and `detail` are those
+   * of the last session's end.
    */
-  | { phase: "waiting"; role: Role | null; position?: number; length?: number; reason?: EndReason; detail?: string }
+  | {
+      phase: "waiting";
+      role: Role | null;
+      position?: number;
+      length?: number;
+      waitS?: number;
+      reason?: EndReason;
+      detail?: string;
+    }
   | { phase: "connected"; role: Role }
   /**
    * The connection broke, or an attempt failed: then `opened` is false. `detail` is the reason if it is known;
