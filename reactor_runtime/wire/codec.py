@@ -11,7 +11,7 @@ from typing import Any
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.messages import Ack, Event, Here, Keep, Ping, Reload, View
+from reactor_runtime.wire.messages import Ack, Event, Here, Keep, KeyRequest, Ping, Reload, View
 from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
 MAX_DEPTH = 64
@@ -25,7 +25,7 @@ MAX_SEQ = 2**32 - 1
 MAX_HELD_MS = 1e7
 LOWEST_FPS = 0.01
 
-ClientMessage = Event | Ack | Here | Keep | Ping | Reload | View
+ClientMessage = Event | Ack | Here | Keep | KeyRequest | Ping | Reload | View
 
 _KEYS = ("type", "data", "id")
 _SEPARATORS = (",", ":")
@@ -161,6 +161,8 @@ def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMes
         case "reactor.keep":
             _check_keys("reactor.keep", data, ())
             return Keep()
+        case "reactor.key":
+            return _key(data)
         case "reactor.reload":
             _check_keys("reactor.reload", data, ())
             return Reload()
@@ -168,7 +170,7 @@ def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMes
             return _ping(data)
         case "reactor.view":
             return _view(data)
-    known = "reactor.ack, reactor.here, reactor.keep, reactor.ping, reactor.reload, reactor.view"
+    known = "reactor.ack, reactor.here, reactor.keep, reactor.key, reactor.ping, reactor.reload, reactor.view"
     raise _invalid(f"unknown type {_quote(kind)}: a client sends {known} or a model event")
 
 
@@ -192,14 +194,24 @@ def _is_longer(value: float | str, length: int) -> bool:
 
 def _ack(data: dict[str, Any]) -> Ack:
     _check_keys("reactor.ack", data, ("track", "seq", "held_ms"))
-    track, seq, held_ms = data.get("track"), data.get("seq"), data.get("held_ms", 0)
-    if not isinstance(track, str) or not track:
-        raise _invalid(f"reactor.ack: track must be the name of a track, got {_kind(track)}")
+    track, seq, held_ms = _track("reactor.ack", data), data.get("seq"), data.get("held_ms", 0)
     if isinstance(seq, bool) or not isinstance(seq, int) or not 0 <= seq <= MAX_SEQ:
         raise _invalid(f"reactor.ack: seq must be an integer from 0 to {MAX_SEQ}, got {_kind(seq)}")
     if isinstance(held_ms, bool) or not isinstance(held_ms, int | float) or held_ms < 0:
         raise _invalid(f"reactor.ack: held_ms must be a number of at least 0, got {_kind(held_ms)}")
     return Ack(track, seq, float(min(held_ms, MAX_HELD_MS)))
+
+
+def _key(data: dict[str, Any]) -> KeyRequest:
+    _check_keys("reactor.key", data, ("track",))
+    return KeyRequest(_track("reactor.key", data))
+
+
+def _track(kind: str, data: dict[str, Any]) -> str:
+    track = data.get("track")
+    if not isinstance(track, str) or not track:
+        raise _invalid(f"{kind}: track must be the name of a track, got {_kind(track)}")
+    return track
 
 
 def _ping(data: dict[str, Any]) -> Ping:

@@ -25,6 +25,13 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRequest:
+    """Begin the video stream of the track anew."""
+
+    track: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ping:
     """Request a pong with the same `t`."""
 

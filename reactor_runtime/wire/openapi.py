@@ -1,13 +1,13 @@
 """A model's interface as an OpenAPI 3.1 document: the HTTP routes, and every text message as a component.
 
 OpenAPI has no WebSockets: `GET /ws` is described as a request with the response 101, followed by messages. The
-extension `x-reactor` lists the tracks and the messages.
+extension `x-reactor` lists the tracks, the encodings of video and the messages.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -53,10 +53,12 @@ def document(
     *,
     server_url: str = LOCAL_SERVER,
     token_required: bool = False,
+    encodings: Sequence[str] = ("jpeg",),
 ) -> dict[str, Any]:
     """Describe the model called `name`; `contract` is the JSON form of a Contract.
 
-    `server_url` may be relative to the document's address. Without `token_required` a token is optional.
+    `encodings` are those of video that the server has. `server_url` may be relative to the document's address. Without
+    `token_required` a token is optional.
     """
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     event_names, message_names = _components("Event", events), _components("Message", messages)
@@ -83,6 +85,7 @@ def document(
         "x-reactor": {
             "protocol": SUBPROTOCOL,
             "tracks": contract["tracks"],
+            "encodings": list(encodings),
             "messages": {"to_server": ref("ClientMessage"), "to_client": ref("ServerMessage")},
         },
     }

@@ -12,6 +12,8 @@ SUBPROTOCOL = "reactor.v1"
 # Before the secret of a client that returns: a browser sets no other header, and proxies log the URL.
 RETURN_PREFIX = "reactor.return."
 RESERVED_PREFIX = "reactor."
+# Among the codecs of a view that a front sends to a worker, instead of the video streams that the client can decode.
+RELAYED = "relayed"
 MAX_TEXT_BYTES = 256 * 1024
 MAX_VIEWER_BYTES = 4096
 MAX_MEDIA_BYTES = 16 * 1024 * 1024

@@ -22,10 +22,13 @@ from reactor_runtime.wire.json_schema import (
     ref,
     schema_of,
 )
+from reactor_runtime.wire.protocol import RELAYED
 from reactor_runtime.wire.reload import ReloadMessage
 from reactor_runtime.wire.welcome import MODEL, TRACKS, welcome_schema
 
 NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
+# Why a client that can decode video gets JPEGs.
+NO_VIDEO = ("codec_busy", "unsupported", RELAYED)
 STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late", "age")
 
 
@@ -67,6 +70,11 @@ def from_client() -> dict[str, Schema]:
             record({}, additionalProperties=False),
             "Save a recording of the session up to now, on a server with `--reload`.",
         ),
+        "reactor.key": client_message(
+            "reactor.key",
+            record({"track": {**STRING, "minLength": 1}}, additionalProperties=False),
+            "Begin the video stream of a track anew, because the client can't decode it.",
+        ),
         "reactor.ping": client_message("reactor.ping", ping, "Request a pong, which is sent at once."),
         "reactor.reload": client_message(
             "reactor.reload",
@@ -94,7 +102,7 @@ def _view() -> Schema:
                 "type": ["array", "null"],
                 "items": STRING,
                 "maxItems": MAX_CODECS,
-                "description": "The encodings of video preferred to JPEG, in this order",
+                "description": "The encodings of video that the client can decode, besides JPEG; null keeps the last",
             },
         },
         additionalProperties=False,
@@ -259,7 +267,7 @@ def _stats() -> Schema:
             "rung": {**COUNT, "description": "The rung of the quality ladder, 0 is the best"},
             "quality": {"type": "integer", "minimum": 1, "maximum": 100},
             "scale": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-            "why": {"type": "string", "enum": ["full", "network", "client"]},
+            "why": {"type": "string", "enum": ["full", "network", "client", *NO_VIDEO]},
             "fps": by_name(time_ms),
             "emitted": COUNT,
             "sent": COUNT,
@@ -273,5 +281,7 @@ def _stats() -> Schema:
             "watching": {**COUNT, "description": "Clients that receive the session, without its controller"},
             "inputs": inputs,
             "inputs_lost": lost,
+            "codec": {**STRING, "description": "The encoding of the frames, for a client that has named `codecs`"},
+            "kbit_s": {**rate, "description": "Of the frames that this client was sent, if it has named `codecs`"},
         },
     )

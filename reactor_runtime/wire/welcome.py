@@ -33,6 +33,11 @@ _EVENT = record({"description": STRING, "field": _FIELD, "parameters": _JSON_SCH
 _MESSAGE = record({"description": STRING, "data": _JSON_SCHEMA})
 _TYPES: Schema = {"type": "string", "description": "A hash of the types, which generated clients compare with theirs"}
 MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)}, {"types": _TYPES})
+ENCODINGS: Schema = {
+    "type": "array",
+    "items": STRING,
+    "description": "The encodings of video that the server has, by the names for `codecs` of a view",
+}
 TRACKS: Schema = {"type": "array", "items": ref("Track")}
 _SESSION: Schema = {"type": ["string", "null"], "description": "null: no session runs"}
 _UPLOAD_KEY: Schema = {"type": ["string", "null"], "description": "The `key` of the session's uploads"}
@@ -64,6 +69,7 @@ class WelcomeMessage(TypedDict):
     upload_key: Annotated[str | None, _UPLOAD_KEY]
     shared: Annotated[bool, {"type": "boolean", "description": "Every client of the session may send events"}]
     limits: WelcomeLimits
+    encodings: Annotated[Sequence[str], ENCODINGS]
     reload: Annotated[ReloadMessage | None, or_null(schema_of(ReloadMessage))]
 
 

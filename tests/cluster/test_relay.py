@@ -17,7 +17,8 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import ENCODINGS
 from reactor_runtime.wire.codec import decode_text
-from reactor_runtime.wire.containers import CONTAINERS, attach
+from reactor_runtime.wire.containers import CONTAINERS, MP4, attach
+from reactor_runtime.wire.fragmented_mp4 import VideoMessage, write_message
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
@@ -175,6 +176,40 @@ async def test_what_the_front_does_not_know_is_passed_on_in_order_and_never_repl
         sent = [await asyncio.wait_for(arrived.get(), TIMEOUT_S) for _ in UNKNOWN]
         # An image without a header is a frame of the first track of a model.
         assert sent == list(UNKNOWN.values())
+
+
+async def test_a_relayed_client_takes_no_video_streams_and_what_is_no_frame_passes_unchanged() -> None:
+    """The worker gets a view that says why."""
+    piece = write_message(VideoMessage(None, b"sample"), 1, 2, 3)
+    binary = [MP4.attach(MediaHeader("a", seq, 0, 0), piece) for seq in (1, 2)]
+    arrived: asyncio.Queue[str | bytes] = asyncio.Queue()
+
+    async def handle(connection: ServerConnection) -> None:
+        for file in binary:
+            await connection.send(file)
+        await connection.send("{}")
+        async for message in connection:
+            arrived.put_nowait(message)
+
+    client = Client(Role.CONTROLLER, "127.0.0.1", FakeClock())
+    client.outbox.set_view(View(codecs=("h264", "jpeg")))
+    async with worker(handle) as url:
+        queued = asyncio.Event()
+        client.outbox.notify_queued(queued.set)
+        relay = Relay(client, url, lambda _: None)
+        view = {"type": "reactor.view", "data": {"max_fps": 5, "codecs": ["h264"]}}
+        relay.pass_on(json.dumps(view).encode(), is_text=True)
+        received: list[object] = []
+        while "{}" not in received:
+            await asyncio.wait_for(queued.wait(), TIMEOUT_S)
+            queued.clear()
+            while (item := client.outbox.take_next()[0]) is not None:
+                received.append(item)
+        assert received == [*binary, "{}"]
+        sent = [json.loads(await asyncio.wait_for(arrived.get(), TIMEOUT_S)) for _ in range(2)]
+    assert [message["data"]["codecs"] for message in sent] == [["jpeg", "relayed"], ["relayed"]]
+    client.outbox.set_view(View(codecs=("relayed",)))
+    assert client.statistics(0.0)["why"] == "relayed"
 
 
 async def test_frames_of_another_encoding_are_relayed_as_frames() -> None:

@@ -50,6 +50,7 @@ VALID: tuple[tuple[str, dict[str, Any]], ...] = (
     ("reactor.view", {"paused": False, "max_fps": 30, "tracks": None}),
     ("reactor.here", {}),
     ("reactor.keep", {}),
+    ("reactor.key", {"track": "main_video"}),
     ("reactor.reload", {}),
 )
 PLAIN = ("null", "true", "false", "[]", "{}", '{"a":{}}', json.dumps(ID))

@@ -324,6 +324,7 @@ class FakeServer:
             "tracks": self._contract()["tracks"],
             "schema": self._contract()["schema"],
             "state": self.state,
+            "encodings": ["jpeg"],
             "limits": {
                 "max_text_bytes": 262144,
                 "max_media_bytes": 16777216,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.codec import MAX_DEPTH, MAX_ID_LENGTH, MAX_TYPE_LENGTH, decode_ack, decode_text, encode_text
-from reactor_runtime.wire.messages import Ack, Event, Keep, Ping, Reload, View
+from reactor_runtime.wire.messages import Ack, Event, Keep, KeyRequest, Ping, Reload, View
 
 text_st = st.text()
 json_st = st.recursive(
@@ -56,6 +56,7 @@ PROTOCOL = {
     '{"type": "reactor.ack", "data": {"track": "main_video", "seq": 0}}': Ack("main_video", 0),
     '{"type": "reactor.ack", "data": {"track": "main_video", "seq": 4294967295}}': Ack("main_video", 2**32 - 1),
     '{"type": "reactor.keep"}': Keep(),
+    '{"type": "reactor.key", "data": {"track": "a"}}': KeyRequest("a"),
     '{"type": "reactor.ping", "data": {"t": 12.5}}': Ping(12.5),
     '{"type": "reactor.ping", "data": {"t": "now"}, "id": 3}': Ping("now"),
     '{"type": "reactor.reload"}': Reload(),
@@ -148,7 +149,7 @@ INVALID = {
     "unknown key": ('{"type": "a", "payload": {}}', 'unknown key "payload"'),
     "reserved": (
         '{"type": "reactor.welcome"}',
-        "reactor.keep, reactor.ping, reactor.reload, reactor.view",
+        "reactor.keep, reactor.key, reactor.ping, reactor.reload, reactor.view",
     ),
     "reserved and empty": ('{"type": "reactor."}', 'unknown type "reactor."'),
     "ack without seq": ('{"type": "reactor.ack", "data": {"track": "v"}}', "seq must be an integer"),
@@ -170,6 +171,8 @@ INVALID = {
     "view fps text": ('{"type": "reactor.view", "data": {"max_fps": "15"}}', 'got the string "15"'),
     "view tracks text": ('{"type": "reactor.view", "data": {"tracks": "v"}}', "list of track names"),
     "view tracks numbers": ('{"type": "reactor.view", "data": {"tracks": [1]}}', "list of track names"),
+    "key without a track": ('{"type": "reactor.key", "data": {}}', "track must be the name of a track"),
+    "key with more": ('{"type": "reactor.key", "data": {"track": "a", "seq": 1}}', "unknown key"),
     "view codecs text": ('{"type": "reactor.view", "data": {"codecs": "png"}}', "list of codec names"),
     "view of too many codecs": (
         json.dumps({"type": "reactor.view", "data": {"codecs": ["a"] * 17}}),

@@ -13,7 +13,7 @@ import ssl
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import Enum, auto
 from typing import Self
 
@@ -24,12 +24,13 @@ from reactor_runtime.errors import WireError
 from reactor_runtime.media import wav
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
+from reactor_runtime.server.encoding.encodings import VIDEO_ENCODINGS
 from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
 from reactor_runtime.wire.codec import decode_ack, decode_text, encode_text
-from reactor_runtime.wire.containers import CONTAINERS, INPUTS, Container, container_of
+from reactor_runtime.wire.containers import CONTAINERS, INPUTS, MP4, Container, container_of
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
-from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES, CloseCode
+from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES, RELAYED, CloseCode
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +40,9 @@ MOST_WAITING_BYTES = 4 * 1024 * 1024
 ENTRY_BYTES = 64
 UNKNOWN_INTERVAL_S = 1 / 30
 BYTES_PER_SAMPLE = 2
+VIDEO_NAMES = frozenset(encoding.name for encoding in VIDEO_ENCODINGS)
+# Their files are decoded alone, so that a newer frame may replace one; all other binary messages pass unchanged.
+FILES = tuple(container for container in CONTAINERS if container is not MP4)
 TOO_SLOW = "the session is too slow for what this client sends: 4 MiB wait"
 
 
@@ -81,7 +85,7 @@ class Relay:
         on_end: Callable[[RelayEnd], None],
         *,
         tls: ssl.SSLContext | None = None,
-        containers: Sequence[Container] = CONTAINERS,
+        containers: Sequence[Container] = FILES,
     ) -> None:
         self._client = client
         self._on_end = on_end
@@ -119,6 +123,9 @@ class Relay:
             self._client_acknowledges = decode_ack(message) is not None
         if is_text and (view := _decode_view(message)) is not None:
             self._client.outbox.set_view(view)
+            if view.codecs is not None:
+                self._queue(_encode_view(view))
+                return
         self._queue(message.decode(errors="replace") if is_text else message)
 
     def on_media_sent(self, header: MediaHeader) -> None:
@@ -226,8 +233,12 @@ def _memory_bytes(message: str | bytes) -> int:
 
 
 def _encode_view(view: View) -> str:
-    values = {name: value for name, value in asdict(view).items() if value not in (None, math.inf)}
-    return encode_text("reactor.view", values)
+    """Encode a view for a worker; it names no video streams, of which a relay could not leave out frames."""
+    codecs = view.codecs
+    if codecs is not None and any(name in VIDEO_NAMES for name in codecs):
+        codecs = (*(name for name in codecs if name not in VIDEO_NAMES), RELAYED)
+    values = asdict(replace(view, codecs=codecs))
+    return encode_text("reactor.view", {key: value for key, value in values.items() if value not in (None, math.inf)})
 
 
 def _decode_view(text: bytes) -> View | None:

@@ -76,8 +76,16 @@ class WorkerViewers:
             self._access.redirect(client, self._access.issue(client, Role.VIEWER, session=session))
         else:
             self._relays[client] = None
-            model, limits = self._settings.name_of(contract), self._settings.options.limits
-            welcome = welcome_message(None, contract, model=model, client=client.id, controls=False, limits=limits)
+            options = self._settings.options
+            welcome = welcome_message(
+                None,
+                contract,
+                model=self._settings.name_of(contract),
+                client=client.id,
+                controls=False,
+                limits=options.limits,
+                encodings=self._settings.encodings,
+            )
             client.send_message("reactor.welcome", welcome)
 
     def join(self, client: Client) -> None:

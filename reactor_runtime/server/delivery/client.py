@@ -25,7 +25,7 @@ from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
-from reactor_runtime.wire.protocol import CloseCode
+from reactor_runtime.wire.protocol import RELAYED, CloseCode
 
 MOST_REASON_BYTES = 123
 
@@ -210,7 +210,8 @@ class Client:
         """Return what a client that can decode video gets, and why that is not video where the server can't send it."""
         senders = self.outbox.track_senders.values()
         video = next((sender.takes_video for sender in senders if sender.takes_video is not None), None)
-        why = next((sender.why_no_video for sender in senders if sender.why_no_video), None)
+        relayed = RELAYED if RELAYED in (self.outbox.view.codecs or ()) else None
+        why = next((sender.why_no_video for sender in senders if sender.why_no_video), relayed)
         return {
             "codec": video or self.outbox.encoding.name,
             "kbit_s": self._kbit_s(now),

@@ -74,7 +74,8 @@ class Cohort:
     """Encode the newest frame of a track whenever all members have room for another; belongs to the server's loop.
 
     One frame is encoded at a time, in order. A newer frame replaces the one that waits. A new member gets the next key,
-    which members that join within 300 ms share. Calls `on_late` with members that hold the others up or whose network
+    which members that join within 300 ms share. Calls `on_files` with a client that gets
+    files until the next key, `on_late` with members that hold the others up or whose network
     is much slower, and `on_failed` with the reason when the encoder fails or is too slow.
     """
 
@@ -86,6 +87,7 @@ class Cohort:
         publish: Callable[[CohortPiece], None],
         metrics: Metrics,
         *,
+        on_files: Callable[[Client], None],
         on_late: Callable[[Cohort, Member], None],
         on_failed: Callable[[str], None],
     ) -> None:
@@ -95,6 +97,7 @@ class Cohort:
         self._clock = clock
         self._publish = publish
         self._metrics = metrics
+        self._on_files = on_files
         self._on_late = on_late
         self._on_failed = on_failed
         self._video = encoding.open(max(1, len(encoder.threads) - 1))
@@ -136,14 +139,6 @@ class Cohort:
         wanted_at = min(now + SHARED_KEY_S, self._first_join_at + LONGEST_WAIT_S) if viewed else now
         self._key_at = max(wanted_at, self._latest_key_at + SHARED_KEY_S)
         self._look(now)
-
-    def request_key(self, client: Client) -> None:
-        """Begin the stream of a member anew, which gets files until then; at most once a second."""
-        member = self.members.get(client)
-        if member is not None and member.has_key:
-            member.sender.end_video()
-            self.join(client, member.sender)
-            self._key_at = max(self._key_at, self._latest_key_at + SHORTEST_KEYS_S)
 
     def leave(self, client: Client) -> None:
         """Remove a client, which gets files from here on."""
@@ -200,6 +195,15 @@ class Cohort:
             now = self._clock.now()
             self._open(member, now)
             self._start_or_wait(now)
+
+    def _on_key_wanted(self, member: Member) -> None:
+        """Begin the stream of a member anew, which gets files until then; at most once a second."""
+        if self._closed is not None:
+            self._closed.discard(member)
+        member.sender.end_video()
+        self.join(member.client, member.sender)
+        self._key_at = max(self._key_at, self._latest_key_at + SHORTEST_KEYS_S)
+        self._on_files(member.client)
 
     def _open(self, member: Member, now: float) -> None:
         if self._closed is None or member.sender.room_at(now) > now:
@@ -301,7 +305,11 @@ class Cohort:
         present = [member for member in members if self.members.get(member.client) is member]
         for member in present:
             if member.sender.takes_video is None:
-                member.sender.begin_video(self.encoding.name, partial(self._on_room, member))
+                member.sender.begin_video(
+                    self.encoding.name,
+                    on_room=partial(self._on_room, member),
+                    on_key_wanted=partial(self._on_key_wanted, member),
+                )
             member.sender.unsent += 1
         file = MediaFile("video", frame.header, data)
         piece = VideoPiece(file, self.encoding.name, key, frame.interval_s, self._budget[2])

@@ -63,7 +63,7 @@ class Cohorts:
         self,
         video: VideoDelivery | None,
         publish: Callable[[CohortPiece], None],
-        on_files: Callable[[Client, str], object],
+        on_files: Callable[[Client, str], None],
     ) -> None:
         self._video = video
         self._publish = publish
@@ -96,13 +96,6 @@ class Cohorts:
         for track, cohort in self._places_of(client):
             self._leave(track, cohort, client)
         self._forget(client)
-
-    def request_key(self, client: Client, track: str) -> None:
-        """Begin the video stream of a track anew for a client that can't decode it; it gets files until then."""
-        place = self._place_of(client, track)
-        if place is not None:
-            place.request_key(client)
-            self._on_files(client, track)
 
     def offer_frame(self, frame: EncodedFrame) -> None:
         """Choose the cohorts of a track, and offer them a frame that is shown."""
@@ -160,6 +153,7 @@ class Cohorts:
             video.clock,
             self._publish,
             video.metrics,
+            on_files=lambda client: self._on_files(client, track),
             on_late=partial(self._on_late, track, video),
             on_failed=partial(self._on_failed, track, video),
         )

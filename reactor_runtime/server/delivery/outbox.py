@@ -190,6 +190,11 @@ class Outbox:
             self.track_senders[track].frames_acknowledged(seq, self._clock.now(), held_s)
             self._on_queued()
 
+    def request_key(self, track: str) -> None:
+        """Begin the video stream of a track anew, as the client can't decode it; it gets files until then."""
+        if track in self.track_senders:
+            self.track_senders[track].request_key()
+
     def set_view(self, view: View) -> None:
         """Change what the client is sent and its encoding, and drop what waits of other tracks.
 

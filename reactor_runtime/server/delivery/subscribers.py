@@ -100,10 +100,6 @@ class Subscribers:
         """Return whether clients take a track as video."""
         return self._cohorts.needs_pixels(track)
 
-    def request_key(self, client: Client, track: str) -> None:
-        """Begin the video stream of a track anew for a client that can't decode it; it gets files until then."""
-        self._cohorts.request_key(client, track)
-
     def show_frame(self, frame: EncodedFrame) -> None:
         """Keep a frame as the latest of its track and offer it to all clients."""
         self._latest_frames.put_frame(frame)

@@ -40,6 +40,7 @@ class TrackSender:
         # Why a client that can decode video gets files.
         self.why_no_video: str | None = None
         self._on_room: Callable[[], object] = _nothing
+        self._on_key_wanted: Callable[[], object] = _nothing
         self._newest_seq = -1
         # The bytes of the newest file.
         self._file_bytes = 0
@@ -120,16 +121,16 @@ class TrackSender:
         needed = 8 * self._file_bytes / self.ladder.relative_size(self.ladder.rung, TOP) / interval_s
         return self.rate is not None and 0 < AMPLE * needed <= self.rate.fastest_bits_per_s
 
-    def begin_video(self, encoding: str, on_room: Callable[[], object]) -> None:
+    def begin_video(self, encoding: str, *, on_room: Callable[[], object], on_key_wanted: Callable[[], object]) -> None:
         """Send pieces of video from here on, and call `on_room` when the next one may be encoded."""
         self.takes_video = encoding
-        self._on_room = on_room
+        self._on_room, self._on_key_wanted = on_room, on_key_wanted
 
     def end_video(self) -> None:
         """Send files from here on."""
         self.takes_video = None
         self.unsent = 0
-        self._on_room = _nothing
+        self._on_room = self._on_key_wanted = _nothing
         self.ladder.begin_session()
 
     def pace_s(self, interval_s: float) -> float:
@@ -140,6 +141,10 @@ class TrackSender:
     def has_had(self, seq: int) -> bool:
         """Return whether the client was sent this frame or a newer one."""
         return seq <= self._newest_seq
+
+    def request_key(self) -> None:
+        """Begin the stream anew, if the client takes video."""
+        self._on_key_wanted()
 
     def room_at(self, now: float) -> float:
         """Return when the next piece of video may be encoded; infinity if that depends on the socket."""

@@ -13,6 +13,7 @@ from reactor_runtime.server.encoding.video_encoding import VideoEncoding
 # The first is the default. Every client can decode it, and snapshots and frames for clients that join are made with it.
 ENCODINGS: tuple[TrackEncoding, ...] = (JPEG, RAW)
 DEFAULT = ENCODINGS[0]
+VIDEO_ENCODINGS: tuple[VideoEncoding, ...] = (H264,)
 
 
 def choose_encoding(codecs: Collection[str], encodings: Sequence[TrackEncoding] = ENCODINGS) -> TrackEncoding:
@@ -21,6 +22,11 @@ def choose_encoding(codecs: Collection[str], encodings: Sequence[TrackEncoding] 
     return next((by_name[name] for name in codecs if name in by_name), encodings[0])
 
 
-def video_encodings() -> tuple[VideoEncoding, ...]:
-    """Return the encodings of video streams that this installation has."""
-    return (H264,) if is_installed() else ()
+def video_encodings(codec: str) -> tuple[VideoEncoding, ...]:
+    """Return the encodings of video streams that this installation has; none if the option `codec` is `never`."""
+    return VIDEO_ENCODINGS if codec != "never" and is_installed() else ()
+
+
+def encoding_names(codec: str) -> list[str]:
+    """Return the names of all encodings that a server with this option `codec` offers."""
+    return [*(each.name for each in ENCODINGS), *(each.name for each in video_encodings(codec))]

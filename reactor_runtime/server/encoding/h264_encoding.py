@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 from collections.abc import Callable
 from fractions import Fraction
@@ -118,6 +119,7 @@ def _converter() -> Callable[[NDArray[np.uint8]], av.VideoFrame]:
 H264 = H264Encoding()
 
 
+@functools.cache
 def is_installed() -> bool:
     """Return whether PyAV is installed, without importing it."""
     return importlib.util.find_spec("av") is not None

@@ -51,7 +51,9 @@ def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]
 
         def described() -> str:
             name, guarded = admission.settings.name_of(contract), request.state.guarded
-            return json.dumps(document(name, version(), contract, server_url=url, token_required=guarded))
+            encodings = admission.settings.encodings
+            shown = document(name, version(), contract, server_url=url, token_required=guarded, encodings=encodings)
+            return json.dumps(shown)
 
         return schemas.response(request, contract, url, described)
 

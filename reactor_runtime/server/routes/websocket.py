@@ -39,7 +39,7 @@ from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.wire.codec import ClientMessage, decode_ack, decode_text
-from reactor_runtime.wire.messages import Ack, Event, Here, Keep, Ping, Reload, View
+from reactor_runtime.wire.messages import Ack, Event, Here, Keep, KeyRequest, Ping, Reload, View
 from reactor_runtime.wire.protocol import (
     MAX_MEDIA_BYTES,
     MAX_TEXT_BYTES,
@@ -291,7 +291,7 @@ class ClientReceiver(Generic[S]):
         if self._client.role is Role.VIEWER or self._services.inbound.controls(self._client):
             return True
         try:
-            return is_text and isinstance(decode_text(message.decode()), Ack | Ping | View)
+            return is_text and isinstance(decode_text(message.decode()), Ack | KeyRequest | Ping | View)
         except (WireError, UnicodeDecodeError):
             return False
 
@@ -330,6 +330,8 @@ class ClientReceiver(Generic[S]):
                 services.inbound.record_activity(client)
             case Ping():
                 client.send_message("reactor.pong", {"t": message.t, "server_us": time.time_ns() // 1000})
+            case KeyRequest():
+                client.outbox.request_key(message.track)
             case Keep():
                 self._act_for_author("keeps no sessions", lambda: services.inbound.keep_recording(client))
             case Reload():

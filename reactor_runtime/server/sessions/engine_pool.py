@@ -183,7 +183,7 @@ class EnginePool:
 
     def _video(self) -> VideoDelivery | None:
         codec, settings = self._options.codec, self._admission.settings
-        encodings = video_encodings() if codec != "never" else ()
+        encodings = video_encodings(codec)
         if not encodings:
             return None
         return VideoDelivery(encodings, self._encoder, settings.clock, settings.metrics, always=codec == "always")

@@ -151,6 +151,7 @@ class EngineSlot:
             controls=session is not None and session.controller is client,
             shared=self.shared,
             limits=self._limits,
+            encodings=self._settings.encodings,
             reload=self.reload.newest,
         )
         client.send_message("reactor.welcome", welcome)

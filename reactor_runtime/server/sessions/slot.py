@@ -13,6 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoded import Snapshot
+from reactor_runtime.server.encoding.encodings import encoding_names
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.turn import TurnEnd
@@ -35,6 +36,11 @@ class SlotSettings:
         """Return the settings of a server that runs now, with its clock and metrics."""
         trace = None if options.trace is None else Trace(options.trace)
         return cls(options=options, clock=SystemClock(), metrics=Metrics(trace))
+
+    @property
+    def encodings(self) -> list[str]:
+        """Return the names of the encodings of video that clients can choose from."""
+        return encoding_names(self.options.codec)
 
     def name_of(self, contract: Mapping[str, Any] | None) -> str:
         """Return the model's name: that of the manifest, or else the one its class declares."""

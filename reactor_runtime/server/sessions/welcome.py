@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from reactor_runtime.server.delivery.client import Role
@@ -21,6 +22,7 @@ def welcome_message(
     controls: bool,
     shared: bool = False,
     limits: TurnLimits,
+    encodings: Sequence[str],
     reload: ReloadMessage | None = None,
 ) -> WelcomeMessage:
     """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
@@ -53,5 +55,6 @@ def welcome_message(
             "idle_timeout_s": limits.idle_timeout_s or None,
             "resume_grace_s": limits.resume_grace_s or None,
         },
+        "encodings": encodings,
         "reload": reload,
     }

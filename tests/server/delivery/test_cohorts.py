@@ -141,12 +141,12 @@ async def test_a_client_that_asks_for_a_key_gets_files_until_then_and_one_key_a_
     await stage.run(2)
     (encoder,) = stage.encoding.encoders
     before, asked_at = len(encoder.keys), stage.clock.now()
-    stage.subscribers.request_key(viewer.client, TRACK)
+    viewer.client.outbox.request_key(TRACK)
     await stage.run(0.1)
     assert viewer.kinds_since(asked_at + 0.05) == {"jpeg"}
     assert other.kinds_since(asked_at) == {"h264"}
     for _ in range(19):
-        stage.subscribers.request_key(viewer.client, TRACK)
+        viewer.client.outbox.request_key(TRACK)
         await stage.run(0.1)
     assert 1 <= len(encoder.keys) - before <= 3
     await stage.run(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reactor_runtime.server.delivery.client import Client, Role
@@ -13,7 +15,7 @@ from reactor_runtime.server.sessions.welcome import welcome_message
 from tests.fakes import FakeClock, FakeEngine, HandEncoder
 
 CONTRACT = {"tracks": [{"name": "main_video"}], "schema": {"events": {}}}
-LIMITS = TurnLimits(max_session_s=60, resume_grace_s=10)
+OPTIONS: dict[str, Any] = {"limits": TurnLimits(max_session_s=60, resume_grace_s=10), "encodings": ["jpeg", "h264"]}
 
 
 @pytest.fixture
@@ -21,14 +23,16 @@ def session() -> ServedSession:
     clock, engine, subscribers = FakeClock(), FakeEngine(), Subscribers()
     playout = Playout(clock, HandEncoder(), subscribers, engine.send)
     controller = Client(Role.CONTROLLER, "127.0.0.1", clock)
-    session = ServedSession(controller, subscribers, playout, engine.send, clock=clock, limits=LIMITS, log_ids={})
+    session = ServedSession(
+        controller, subscribers, playout, engine.send, clock=clock, limits=OPTIONS["limits"], log_ids={}
+    )
     session.state = {"level": 1}
     return session
 
 
 def test_only_the_controller_gets_the_secrets(session: ServedSession) -> None:
     controller, viewer = (
-        welcome_message(session, CONTRACT, model="m", client="c-1", controls=controls, limits=LIMITS)
+        welcome_message(session, CONTRACT, model="m", client="c-1", controls=controls, **OPTIONS)
         for controls in (True, False)
     )
     assert (controller["resume"], controller["upload_key"]) == (session.resume_secret, session.upload_key)
@@ -36,10 +40,11 @@ def test_only_the_controller_gets_the_secrets(session: ServedSession) -> None:
 
 
 def test_a_welcome_without_a_session_has_an_empty_state() -> None:
-    welcome = welcome_message(None, CONTRACT, model="m", client="c-1", controls=False, limits=LIMITS)
+    welcome = welcome_message(None, CONTRACT, model="m", client="c-1", controls=False, **OPTIONS)
     assert (welcome["session"], welcome["state"], welcome["role"]) == (None, {}, "viewer")
+    assert welcome["encodings"] == ["jpeg", "h264"]
 
 
 def test_a_limit_of_zero_is_null() -> None:
-    limits = welcome_message(None, CONTRACT, model="m", client="c-1", controls=False, limits=LIMITS)["limits"]
+    limits = welcome_message(None, CONTRACT, model="m", client="c-1", controls=False, **OPTIONS)["limits"]
     assert [limits[key] for key in ("max_session_s", "idle_timeout_s", "resume_grace_s")] == [60, None, 10]
