@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol
 
 from reactor_runtime.client import Frame, Sound, Track
-from reactor_runtime.clips.clip import ClipTrack
+from reactor_runtime.client.video import read_packet
+from reactor_runtime.clips.clip import ClipTrack, VideoPacket
 from reactor_runtime.clips.library import need_av
 from reactor_runtime.clips.opening import is_clip_file, open_clip
 from reactor_runtime.clips.sound_file import SoundFile
@@ -23,7 +24,8 @@ LEAST_FRAME_S = 1e-3
 class Recording(Protocol):
     """Store frames and sound; each call blocks until they are written."""
 
-    def write_frame(self, frame: Frame) -> None: ...
+    def write_frame(self, frame: Frame) -> bool:
+        """Store a frame; return whether a key of its video stream would save work from here on."""
 
     def write_sound(self, sound: Sound) -> None: ...
 
@@ -64,10 +66,11 @@ class RecordingFolder:
         self._sound_files: dict[str, SoundFile] = {}
         self._time = TimeLine()
 
-    def write_frame(self, frame: Frame) -> None:
+    def write_frame(self, frame: Frame) -> bool:
         self._time.to_recording_s(frame.pts_s)
         number = self._numbers[frame.track] = self._numbers.get(frame.track, 0) + 1
         (self._path / f"{frame.track}-{number:06}.jpg").write_bytes(frame.jpeg)
+        return False
 
     def write_sound(self, sound: Sound) -> None:
         at_s = self._time.to_recording_s(sound.pts_s)
@@ -83,6 +86,7 @@ class RecordingFolder:
 class RecordingClip:
     """Write the tracks of a session to a clip, on one time line that begins with 0.
 
+    Video is copied as it came where the clip takes it and no message before was missed, and encoded elsewhere.
     Frames and sound are written on different threads, one at a time; those that come after the end are dropped.
     """
 
@@ -94,19 +98,29 @@ class RecordingClip:
         self._shown_s: dict[str, float] = {}
         self._end_s = 0.0
         self._closed = False
+        # The number of the message that was copied last, by track; none if the last frame was encoded.
+        self._copied: dict[str, int] = {}
 
-    def write_frame(self, frame: Frame) -> None:
-        array = frame.array
+    def write_frame(self, frame: Frame) -> bool:
+        last = self._copied.pop(frame.track, None)
+        packet = _packet_of(frame, last)
+        if packet is None:
+            # Decodes it, outside of the lock.
+            _ = frame.array
         with self._lock:
             if self._closed:
-                return
+                return False
             at_s = self._time.to_recording_s(frame.pts_s)
             before_s = self._shown_s.get(frame.track)
             # A file has no two frames at one time.
             at_s = at_s if before_s is None else max(at_s, before_s + LEAST_FRAME_S)
             self._shown_s[frame.track] = at_s
             self._end_s = max(self._end_s, at_s + LAST_FRAME_S)
-            self._clip.write_frame(frame.track, at_s, array)
+            if packet is not None and self._clip.write_packet(frame.track, at_s, packet):
+                self._copied[frame.track] = frame.number or 0
+                return False
+            self._clip.write_frame(frame.track, at_s, frame.array)
+        return last is not None and packet is None and frame.number is not None
 
     def write_sound(self, sound: Sound) -> None:
         with self._lock:
@@ -134,6 +148,14 @@ def check_path(path: Path) -> None:
 def recording(path: Path, tracks: Sequence[Track]) -> Recording:
     """Open a clip of `tracks` for the name of a clip file, else a folder; raise UsageError if it can't be written."""
     return RecordingClip(path, tracks) if is_clip_file(path) else RecordingFolder(path)
+
+
+def _packet_of(frame: Frame, last: int | None) -> VideoPacket | None:
+    """Return a frame of a video stream as a packet, None if it can't be decoded after the message `last`."""
+    if frame.number is None:
+        return None
+    packet = VideoPacket(*read_packet(frame.data))
+    return packet if packet.size is not None or last == frame.number - 1 else None
 
 
 def _create(path: Path, make: Callable[[], object]) -> None:

@@ -294,7 +294,8 @@ async def _wait_for_turn(session: Session, seconds: float | None) -> None:
 async def _record(session: Session, saved: Recording, track: Track) -> None:
     if track.kind == "video":
         async for frame in session.frames(track.name, decode=False):
-            await asyncio.to_thread(saved.write_frame, frame)
+            if await asyncio.to_thread(saved.write_frame, frame):
+                session.request_key(track.name)
     else:
         async for piece in session.sound(track.name):
             await asyncio.to_thread(saved.write_sound, piece)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -32,7 +33,7 @@ def numbered(number: int, height: int = 96, width: int = 256) -> NDArray[np.uint
     return pixels
 
 
-def number_in(pixels: NDArray[np.uint8]) -> int:
+def number_in(pixels: NDArray[Any]) -> int:
     """Return the number that a frame shows; -1 for a blank one."""
     middle = SQUARE // 2
     bits = pixels[middle, middle : (BITS + 1) * SQUARE : SQUARE, 0] > 127

@@ -206,6 +206,10 @@ class BlockingSession(SessionInfo):
         """Set what the server sends from now on."""
         self._thread.call(lambda: self._session.view(paused=paused, max_fps=max_fps, tracks=tracks, codecs=codecs))
 
+    def request_key(self, track: str) -> None:
+        """Request that the video stream of a track begins anew."""
+        self._thread.call(lambda: self._session.request_key(track))
+
     def here(self) -> None:
         """Answer the server's `idle` notice."""
         self._thread.call(self._session.here)

@@ -349,6 +349,10 @@ class Session(SessionInfo):
         view = {"paused": paused, "max_fps": max_fps, "tracks": tracks, "codecs": codecs}
         self._streams.set_view(view)
 
+    def request_key(self, track: str) -> None:
+        """Request that the video stream of a track begins anew, with a message that can be decoded alone."""
+        self._streams.send_text(write("reactor.key", {"track": track}))
+
     def here(self) -> None:
         """Answer the server's `idle` notice, which keeps the session."""
         self._streams.send_text(write("reactor.here", {}))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from reactor_runtime.client.media import Decoder
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.containers import MP4
-from reactor_runtime.wire.fragmented_mp4 import VideoConfig, read_message
+from reactor_runtime.wire.fragmented_mp4 import VideoConfig, byte_stream_of, parameter_sets_of, read_message
 from reactor_runtime.wire.media_header import MediaHeader
 
 if TYPE_CHECKING:
@@ -115,6 +115,15 @@ class VideoStreams:
             return False
         self._requested[error.track] = now
         return True
+
+
+def read_packet(data: bytes) -> tuple[bytes, bytes, tuple[int, int] | None]:
+    """Return a message of a video stream for a file: its byte stream; of a key the parameter sets and the size."""
+    message = read_message(data)
+    config = message.config
+    if config is None:
+        return byte_stream_of(message.sample), b"", None
+    return byte_stream_of(message.sample), parameter_sets_of(config), (config.width, config.height)
 
 
 class _TrackDecoder:

@@ -13,7 +13,7 @@ from av.filter import Graph
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from reactor_runtime.clips.clip import ClipTrack
+from reactor_runtime.clips.clip import ClipTrack, VideoPacket
 from reactor_runtime.clips.library import name_for_av, writing
 
 GIF_TIME_BASE, WEBP_TIME_BASE = Fraction(1, 100), Fraction(1, 1000)
@@ -47,6 +47,9 @@ class AnimatedImage:
             self._newest_s = at * self._time_base
             av_frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24")
             self._encode(av_frame.reformat(width=self._stream.width, height=self._stream.height), at)
+
+    def write_packet(self, track: str, at_s: float, packet: VideoPacket) -> bool:  # noqa: ARG002 (images are encoded)
+        return False
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         """Do nothing: there is no sound in an image."""

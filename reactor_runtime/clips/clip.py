@@ -18,6 +18,15 @@ class ClipTrack:
     sample_rate: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class VideoPacket:
+    """A frame as H.264, a byte stream; a key has its `parameter_sets` apart, and the `size` (width, height)."""
+
+    data: bytes
+    parameter_sets: bytes = b""
+    size: tuple[int, int] | None = None
+
+
 class Clip(Protocol):
     """Write frames and sound in the order of their times, in seconds from the start of the clip.
 
@@ -27,6 +36,12 @@ class Clip(Protocol):
 
     def write_frame(self, track: str, at_s: float, frame: NDArray[np.uint8]) -> None:
         """Add an RGB frame `(H, W, 3)`, which is shown until the next one of its track."""
+
+    def write_packet(self, track: str, at_s: float, packet: VideoPacket) -> bool:
+        """Add a frame as it is, in colours of BT.601; return False, and add nothing, where it has to be encoded.
+
+        The frames that it depends on are those before it.
+        """
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         """Add samples `(channels, samples)` with 1 or 2 channels."""

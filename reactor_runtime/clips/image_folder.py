@@ -10,7 +10,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.clips.clip import ClipTrack
+from reactor_runtime.clips.clip import ClipTrack, VideoPacket
 from reactor_runtime.clips.library import name_for_av, writing
 from reactor_runtime.clips.sound_track import SoundTrack
 from reactor_runtime.media import wav
@@ -33,6 +33,9 @@ class ImageFolder:
         path = self._path / f"{track}-{number:06}.png"
         with writing(path):
             av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), "rgb24").save(name_for_av(path))
+
+    def write_packet(self, track: str, at_s: float, packet: VideoPacket) -> bool:  # noqa: ARG002 (images are encoded)
+        return False
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         self._sounds[track].write(at_s, samples)

@@ -6,20 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 from av.audio.stream import AudioStream
+from av.codec.context import Flags
 from av.container import OutputContainer
+from av.video.codeccontext import VideoCodecContext
 from av.video.stream import VideoStream
 from numpy.typing import NDArray
 
-from reactor_runtime.clips.clip import ClipTrack
+from reactor_runtime.clips.clip import ClipTrack, VideoPacket
 from reactor_runtime.clips.library import name_for_av, writing
 from reactor_runtime.clips.sound_track import SoundTrack
 
 TIME_BASE = Fraction(1, 90_000)
-BT709 = 1
+# The colours of the video streams of a server, whose packets are copied.
+BT601 = 6
 LIMITED_RANGE = 1
 
 
@@ -33,6 +37,10 @@ class _Format:
     audio_bit_rate: int | None = None
     video_options: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def codec(self) -> str:
+        return next(name for name in self.video_codecs if _has_encoder(name))
 
 
 FORMATS = {
@@ -71,7 +79,7 @@ class Movie:
         }
         self._streams: _Streams | None = None
         # The newest frame, which is written when its duration is known.
-        self._held: tuple[float, av.VideoFrame] | None = None
+        self._held: tuple[float, av.VideoFrame | VideoPacket] | None = None
         # Sound before the first frame, whose size has to be known first.
         self._early: list[tuple[str, NDArray[np.int16]]] = []
         self._has_sound = False
@@ -80,12 +88,26 @@ class Movie:
         if self._video is None or track != self._video.name:
             return
         if self._streams is None:
-            at_s, streams = 0.0, self._open(frame)
+            height, width, _ = frame.shape
+            at_s, streams = 0.0, self._open((width, height))
         else:
             streams = self._streams
             self._write_held(at_s)
         with writing(self._path):
             self._held = at_s, streams.convert(frame)
+
+    def write_packet(self, track: str, at_s: float, packet: VideoPacket) -> bool:
+        if self._video is None or track != self._video.name or self._format.codec != "h264":
+            return False
+        if self._streams is None:
+            at_s = 0.0
+            self._open(packet.size)
+        elif packet.size is not None and _even(packet.size) != self._streams.size:
+            return False
+        else:
+            self._write_held(at_s)
+        self._held = at_s, packet
+        return True
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         self._has_sound = True
@@ -105,9 +127,9 @@ class Movie:
             self._streams.close()
         return [self._path]
 
-    def _open(self, first: NDArray[np.uint8] | None) -> _Streams:
+    def _open(self, size: tuple[int, int] | None) -> _Streams:
         with writing(self._path):
-            streams = self._streams = _Streams(self._path, self._format, first, self._sound_tracks)
+            streams = self._streams = _Streams(self._path, self._format, size, self._sound_tracks)
         for track, samples in self._early:
             self._write_samples(track, samples)
         self._early.clear()
@@ -122,20 +144,29 @@ class Movie:
 
     def _write_held(self, until_s: float) -> None:
         if self._held is not None and self._streams is not None:
-            at_s, av_frame = self._held
+            at_s, held = self._held
             with writing(self._path):
-                self._streams.write_frame(at_s, until_s - at_s, av_frame)
+                if isinstance(held, VideoPacket):
+                    self._streams.write_packet(at_s, until_s - at_s, held)
+                else:
+                    self._streams.write_frame(at_s, until_s - at_s, held)
 
 
 class _Streams:
-    """Encode frames and samples into an open container."""
+    """Encode frames and samples into an open container, or copy packets into it.
+
+    `size` is that of the video, width and height; None for none.
+    """
 
     def __init__(
-        self, path: Path, format: _Format, first: NDArray[np.uint8] | None, sounds: Mapping[str, SoundTrack]
+        self, path: Path, format: _Format, size: tuple[int, int] | None, sounds: Mapping[str, SoundTrack]
     ) -> None:
         self._format = format
         self._container = av.open(name_for_av(path), "w", options=dict(format.options))
-        self._video = None if first is None else _add_video(self._container, format, first)
+        self.size = (0, 0) if size is None else _even(size)
+        self._video = None if size is None else _add_video(self._container, format, self.size)
+        # None after packets were copied: another one begins with a key.
+        self._encoder = None if self._video is None else self._video.codec_context
         self._durations: dict[int | None, int] = {}
         self._sounds = {name: _add_sound(self._container, format, sound.sample_rate) for name, sound in sounds.items()}
         self._rates = {name: sound.sample_rate for name, sound in sounds.items()}
@@ -144,19 +175,34 @@ class _Streams:
 
     def convert(self, frame: NDArray[np.uint8]) -> av.VideoFrame:
         """Return a frame in the size and format of the file; later changes of the array have no effect."""
-        assert self._video is not None, "the container was opened with the first frame"
-        return av.VideoFrame.from_ndarray(_even(frame), "rgb24").reformat(
-            width=self._video.width,
-            height=self._video.height,
+        width, height = self.size
+        return av.VideoFrame.from_ndarray(_padded(frame), "rgb24").reformat(
+            width=width,
+            height=height,
             format=self._format.pixels,
-            dst_colorspace="ITU709" if self._format.pixels == "yuv420p" else None,
+            dst_colorspace="ITU601" if self._format.pixels == "yuv420p" else None,
         )
 
     def write_frame(self, at_s: float, duration_s: float, av_frame: av.VideoFrame) -> None:
+        if self._encoder is None:
+            encoder = av.CodecContext.create(self._format.codec, "w")
+            assert isinstance(encoder, VideoCodecContext), "a video codec has a video context"
+            encoder.options = dict(self._format.video_options)
+            _configure(encoder, self._format, self.size)
+            self._encoder = encoder
         av_frame.pts = round(at_s / TIME_BASE)
         av_frame.time_base = TIME_BASE
         self._durations[av_frame.pts] = max(1, round((at_s + duration_s) / TIME_BASE) - av_frame.pts)
-        self._mux_video(av_frame)
+        self._mux_encoded(av_frame)
+
+    def write_packet(self, at_s: float, duration_s: float, packet: VideoPacket) -> None:
+        self._finish_encoder()
+        copied = av.Packet(packet.parameter_sets + packet.data)
+        copied.pts = copied.dts = round(at_s / TIME_BASE)
+        copied.duration = max(1, round((at_s + duration_s) / TIME_BASE) - copied.pts)
+        copied.time_base = TIME_BASE
+        copied.is_keyframe = packet.size is not None
+        self._mux_video(copied)
 
     def write_samples(self, name: str, samples: NDArray[np.int16]) -> None:
         interleaved = np.ascontiguousarray(samples.T).reshape(1, -1)
@@ -168,33 +214,46 @@ class _Streams:
         self._container.mux(self._sounds[name].encode(sound))
 
     def close(self) -> None:
-        if self._video is not None:
-            self._mux_video(None)
+        self._finish_encoder()
         for stream in self._sounds.values():
             self._container.mux(stream.encode(None))
         self._container.close()
 
-    def _mux_video(self, av_frame: av.VideoFrame | None) -> None:
-        assert self._video is not None, "there are frames"
-        for packet in self._video.encode(av_frame):
+    def _finish_encoder(self) -> None:
+        if self._encoder is not None:
+            self._mux_encoded(None)
+            self._encoder = None
+
+    def _mux_encoded(self, av_frame: av.VideoFrame | None) -> None:
+        assert self._encoder is not None, "there are frames to encode"
+        for packet in self._encoder.encode(av_frame):
             packet.duration = self._durations.pop(packet.pts, packet.duration)
-            self._container.mux(packet)
+            self._mux_video(packet)
+
+    def _mux_video(self, packet: av.Packet[Any]) -> None:
+        assert self._video is not None, "there are frames"
+        packet.stream = self._video
+        self._container.mux(packet)
 
 
-def _add_video(container: OutputContainer, format: _Format, first: NDArray[np.uint8]) -> VideoStream:
-    codec = next(name for name in format.video_codecs if _has_encoder(name))
-    stream = container.add_stream(codec, rate=30, options=dict(format.video_options))
+def _add_video(container: OutputContainer, format: _Format, size: tuple[int, int]) -> VideoStream:
+    stream = container.add_stream(format.codec, rate=30, options=dict(format.video_options))
     assert isinstance(stream, VideoStream), "a video codec makes a video stream"
-    stream.height, stream.width = _even(first).shape[:2]
-    stream.pix_fmt = format.pixels
-    stream.codec_context.time_base = TIME_BASE
+    _configure(stream.codec_context, format, size)
+    return stream
+
+
+def _configure(encoder: VideoCodecContext, format: _Format, size: tuple[int, int]) -> None:
+    encoder.width, encoder.height = size
+    encoder.pix_fmt = format.pixels
+    encoder.time_base = TIME_BASE
+    if format.codec == "h264":
+        # Each key has its parameter sets: players that seek in a file with several would use wrong ones.
+        encoder.flags &= ~Flags.global_header
     if format.pixels == "yuv420p":
         # Without these a player guesses, and colours differ between players.
-        stream.codec_context.colorspace = BT709
-        stream.codec_context.color_primaries = BT709
-        stream.codec_context.color_trc = BT709
-        stream.codec_context.color_range = LIMITED_RANGE
-    return stream
+        encoder.colorspace = encoder.color_primaries = encoder.color_trc = BT601
+        encoder.color_range = LIMITED_RANGE
 
 
 def _add_sound(container: OutputContainer, format: _Format, sample_rate: int) -> AudioStream:
@@ -216,8 +275,14 @@ def _has_encoder(name: str) -> bool:
     return True
 
 
-def _even(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Repeat the last row and column where their number is odd, because 4:2:0 needs pairs."""
+def _even(size: tuple[int, int]) -> tuple[int, int]:
+    """Return a size rounded up, because 4:2:0 needs pairs of rows and columns."""
+    width, height = size
+    return width + width % 2, height + height % 2
+
+
+def _padded(frame: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Repeat the last row and column where their number is odd."""
     height, width, _ = frame.shape
     if height % 2 or width % 2:
         frame = np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.clips.clip import Clip, ClipTrack
+from reactor_runtime.clips.clip import Clip, ClipTrack, VideoPacket
 from reactor_runtime.clips.library import need_av
 from reactor_runtime.errors import UsageError
 from reactor_runtime.output_file import check_output_file
@@ -99,6 +99,10 @@ class _Files:
     def write_frame(self, track: str, at_s: float, frame: NDArray[np.uint8]) -> None:
         for file in self._files:
             file.write_frame(track, at_s, frame)
+
+    def write_packet(self, track: str, at_s: float, packet: VideoPacket) -> bool:
+        # One of them has the track.
+        return any(file.write_packet(track, at_s, packet) for file in self._files)
 
     def write_sound(self, track: str, at_s: float, samples: NDArray[np.int16]) -> None:
         for file in self._files:

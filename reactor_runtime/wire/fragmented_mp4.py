@@ -25,6 +25,7 @@ _KEY_FLAGS, _DEPENDENT_FLAGS = 0x02000000, 0x01010000
 _SPS, _PPS = 7, 8
 # Of which decoding needs none: supplemental information, delimiters, and the parameter sets, which are in `avcC`.
 _LEFT_OUT = frozenset((6, _SPS, _PPS, 9))
+_START_CODE = b"\0\0\0\1"
 # The start of a box `avc1`, up to the boxes in it.
 _AVC1 = struct.Struct(">6xH16xHHII4xH32xHh")
 _BOX_PATH = (b"trak", b"mdia", b"minf", b"stbl", b"stsd")
@@ -148,6 +149,35 @@ def nal_units(annexb: bytes) -> list[bytes]:
             units.append(unit)
         at = following
     return units
+
+
+def parameter_sets_of(config: VideoConfig) -> bytes:
+    """Return the parameter sets of a stream as a byte stream. Raises `WireError` with BAD_MEDIA if there are none."""
+    avcc = config.avcc
+    at = len(_avcc_head(b"\0\0\0\0"))
+    sets = []
+    for _ in (_SPS, _PPS):
+        size = int.from_bytes(avcc[at : at + 2], "big")
+        unit = avcc[at + 2 : at + 2 + size]
+        if not unit or len(unit) != size:
+            raise _bad("a piece of MP4 that describes no video")
+        sets.append(unit)
+        # Between the two is the number of PPS.
+        at += 2 + size + 1
+    return b"".join(_START_CODE + unit for unit in sets)
+
+
+def byte_stream_of(sample: bytes) -> bytes:
+    """Return a sample as a byte stream. Raises `WireError` with BAD_MEDIA for units that don't fit."""
+    parts = []
+    at = 0
+    while at < len(sample):
+        size = int.from_bytes(sample[at : at + 4], "big")
+        parts += [_START_CODE, sample[at + 4 : at + 4 + size]]
+        at += 4 + size
+    if at != len(sample):
+        raise _bad("a sample whose units do not fit")
+    return b"".join(parts)
 
 
 def _kind(unit: bytes) -> int:

@@ -13,16 +13,20 @@ from numpy.typing import NDArray
 
 from reactor_cli.recording import RecordingFolder, TimeLine, check_path, recording
 from reactor_runtime.client import Frame, Sound, Track
+from reactor_runtime.client.media import read_frame
+from reactor_runtime.client.video import VideoStreams
 from reactor_runtime.errors import UsageError
 from reactor_runtime.media import jpeg
+from reactor_runtime.wire.fragmented_mp4 import read_message
 from tests.cli.command import python
 from tests.timeouts import TIMEOUT_S
+from tests.video import VideoStream, number_in, numbered
 
 TRACKS = [Track("main", "video", "out"), Track("tone", "audio", "out", 1000)]
 
 
-def frame(seq: int, pts_s: float, jpeg: bytes = b"x") -> Frame:
-    return Frame("main", seq, pts_s, 0, False, False, 0.0, jpeg)
+def frame(seq: int, pts_s: float, jpeg: bytes = b"x", *, track: str = "main") -> Frame:
+    return Frame(track, seq, pts_s, 0, False, False, 0.0, jpeg)
 
 
 def sound(pts_s: float, samples: int, level: int = 1, *, channels: int = 1, after_flush: bool = False) -> Sound:
@@ -134,6 +138,99 @@ def test_a_clip_keeps_the_times_of_its_frames(tmp_path: Path) -> None:
     assert clip.close()
     assert times_and_levels(tmp_path / "out.mkv") == [(0, 0), (0.1, 40), (0.101, 80), (0.2, 120)]
     assert [file.name for file in tmp_path.iterdir()] == ["out.mkv"]
+
+
+class Received:
+    """Frames as a session yields them: messages of a video stream and JPEGs."""
+
+    def __init__(self, height: int = 96, width: int = 256) -> None:
+        self._stream = VideoStream(height, width)
+        self._decoder = VideoStreams()
+
+    def piece(self, seq: int, *, key: bool = False) -> Frame:
+        message = self._stream.message(seq, key=key)
+        decoded = self._decoder.decode(message)
+        return read_frame(decoded.header, message, decoded.decode, delay_s=0, number=decoded.number)
+
+    def jpeg(self, seq: int) -> Frame:
+        return frame(seq, seq / 25, jpeg.encode(numbered(seq)), track="main_video")
+
+
+def shown(file: Path) -> list[tuple[int, int, int]]:
+    """Return which frame a video shows from when, and the number in its pixels."""
+    with av.open(str(file)) as video:
+        (stream,) = video.streams.video
+        assert (stream.width, stream.height) == (256, 96)
+        return [
+            (seq, round(25 * float(each.time or 0)), number_in(each.to_ndarray(format="rgb24")))
+            for seq, each in enumerate(video.decode(stream))
+        ]
+
+
+VIDEO = [Track("main_video", "video", "out"), Track("tone", "audio", "out", 1000)]
+
+
+@pytest.mark.parametrize("name", ["out.mp4", "out.mkv"])
+@pytest.mark.parametrize("kinds", ["ppppp" * 4, "jjjjj" + "ppppp" * 3, "pppjj" * 4], ids=["video", "then", "mixed"])
+def test_a_clip_has_all_frames_of_a_session_with_video(tmp_path: Path, name: str, kinds: str) -> None:
+    received = Received()
+    clip = recording(tmp_path / name, VIDEO)
+    for seq, kind in enumerate(kinds):
+        is_key = kinds[seq - 1 : seq] == "j"
+        came = received.piece(seq, key=is_key) if kind == "p" else received.jpeg(seq)
+        assert not clip.write_frame(came)
+    assert clip.close()
+    assert shown(tmp_path / name) == [(seq, seq, seq) for seq in range(20)]
+
+
+def test_video_is_copied_into_a_clip_unchanged_with_sound(tmp_path: Path) -> None:
+    received = Received()
+    clip = recording(tmp_path / "out.mp4", VIDEO)
+    frames = [received.piece(seq) for seq in range(10)]
+    for each in frames:
+        clip.write_frame(each)
+    clip.write_sound(sound(0.2, 100, 1000))
+    clip.close()
+    with av.open(str(tmp_path / "out.mp4")) as file:
+        packets = [bytes(packet) for packet in file.demux(video=0) if packet.size]
+        assert file.streams.video[0].codec_context.extradata is not None
+    samples = [read_message(each.data).sample for each in frames]
+    # The first has its parameter sets before it.
+    assert packets[0].endswith(samples[0])
+    assert packets[1:] == samples[1:]
+    with av.open(str(tmp_path / "out.mp4")) as file:
+        assert sum(each.samples for each in file.decode(audio=0)) > 0
+
+
+def test_after_a_missed_message_frames_are_encoded_and_a_key_is_requested_once(tmp_path: Path) -> None:
+    received = Received()
+    clip = recording(tmp_path / "out.mp4", VIDEO)
+    frames = [received.piece(seq, key=seq == 8) for seq in range(12)]
+    del frames[3]
+    assert [clip.write_frame(each) for each in frames] == [False] * 3 + [True] + [False] * 7
+    clip.close()
+    assert [number for *_, number in shown(tmp_path / "out.mp4")] == [0, 1, 2, *range(4, 12)]
+
+
+def test_video_of_another_size_is_scaled_to_that_of_the_clip(tmp_path: Path) -> None:
+    clip = recording(tmp_path / "out.mp4", VIDEO)
+    received, other = Received(), Received(192, 512)
+    for seq in range(3):
+        clip.write_frame(received.piece(seq))
+    for seq in range(3, 6):
+        clip.write_frame(other.piece(seq))
+    clip.close()
+    assert len(shown(tmp_path / "out.mp4")) == 6
+
+
+def test_a_folder_has_a_jpeg_of_each_frame_of_video(tmp_path: Path) -> None:
+    received = Received()
+    folder = recording(tmp_path / "out", VIDEO)
+    for seq in range(2):
+        assert not folder.write_frame(received.piece(seq))
+    assert folder.close()
+    saved = (tmp_path / "out" / "main_video-000002.jpg").read_bytes()
+    assert number_in(jpeg.decode(saved)) == 1
 
 
 def test_a_frame_of_the_time_of_the_one_before_follows_it(tmp_path: Path) -> None:

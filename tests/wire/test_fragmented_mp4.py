@@ -18,8 +18,10 @@ from reactor_runtime.wire.fragmented_mp4 import (
     VideoConfig,
     VideoMessage,
     boxes,
+    byte_stream_of,
     config_of,
     nal_units,
+    parameter_sets_of,
     read_message,
     sample_of,
     write_message,
@@ -181,3 +183,22 @@ def test_damaged_messages_are_read_or_bad_media(position: int, value: int, keep:
     for damaged in (bytes(data), bytes(data[:keep])):
         with contextlib.suppress(WireError):
             read_message(damaged)
+
+
+def test_a_message_is_a_byte_stream_with_its_parameter_sets_apart() -> None:
+    (packet,) = encoded([True])
+    message = read_message(messages([packet])[0])
+    assert message.config is not None
+    kept = [unit for unit in nal_units(packet) if unit[0] & 31 in (5, 7, 8)]
+    assert nal_units(parameter_sets_of(message.config) + byte_stream_of(message.sample)) == kept
+
+
+@pytest.mark.parametrize("sample", [b"\0\0\0\5abc", b"\0\0\0\1ab", b"\0\0"], ids=["short", "rest", "no length"])
+def test_units_that_do_not_fit_are_refused(sample: bytes) -> None:
+    with pytest.raises(WireError):
+        byte_stream_of(sample)
+
+
+def test_a_config_without_parameter_sets_is_refused() -> None:
+    with pytest.raises(WireError):
+        parameter_sets_of(VideoConfig(WIDTH, HEIGHT, CONFIG.avcc[:9]))
