@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from reactor_runtime.client import Frame, Sound, Track
-from reactor_runtime.client.video import read_packet
+from reactor_runtime.client.media import EarlierMessage
+from reactor_runtime.client.video import is_key, read_packet
 from reactor_runtime.clips.clip import ClipTrack, VideoPacket
 from reactor_runtime.clips.library import need_av
 from reactor_runtime.clips.opening import is_clip_file, open_clip
@@ -98,29 +100,53 @@ class RecordingClip:
         self._shown_s: dict[str, float] = {}
         self._end_s = 0.0
         self._closed = False
-        # The number of the message that was copied last, by track; none if the last frame was encoded.
-        self._copied: dict[str, int] = {}
+        # Of each track the number of the last message of its video stream, and whether the last frame was copied.
+        self._numbers: dict[str, int] = {}
+        self._copied: set[str] = set()
 
     def write_frame(self, frame: Frame) -> bool:
-        last = self._copied.pop(frame.track, None)
-        packet = _packet_of(frame, last)
-        if packet is None:
+        track = frame.track
+        was_copied = track in self._copied
+        messages = self._messages_up_to(frame)
+        if not messages:
             # Decodes it, outside of the lock.
             _ = frame.array
+        self._numbers[track] = frame.number or self._numbers.get(track, 0)
+        self._copied.discard(track)
         with self._lock:
             if self._closed:
                 return False
-            at_s = self._time.to_recording_s(frame.pts_s)
-            before_s = self._shown_s.get(frame.track)
-            # A file has no two frames at one time.
-            at_s = at_s if before_s is None else max(at_s, before_s + LEAST_FRAME_S)
-            self._shown_s[frame.track] = at_s
-            self._end_s = max(self._end_s, at_s + LAST_FRAME_S)
-            if packet is not None and self._clip.write_packet(frame.track, at_s, packet):
-                self._copied[frame.track] = frame.number or 0
-                return False
-            self._clip.write_frame(frame.track, at_s, frame.array)
-        return last is not None and packet is None and frame.number is not None
+            if messages and all(self._copy(track, message) for message in messages):
+                self._copied.add(track)
+            else:
+                self._clip.write_frame(track, self._place(track, frame.pts_s), frame.array)
+        return was_copied and frame.number is not None and not messages
+
+    def _messages_up_to(self, frame: Frame) -> list[EarlierMessage]:
+        """Return the messages to copy up to a frame, from the last one or from a key on; none if it must be encoded."""
+        if frame.number is None:
+            return []
+        last = self._numbers.get(frame.track, 0)
+        messages = [*frame.earlier, EarlierMessage(frame.number, frame.pts_s, frame.data)]
+        new = [message for message in messages if message.number > last]
+        starts = [at for at, message in enumerate(new) if is_key(message.data)][::-1]
+        if frame.track in self._copied and new[0].number == last + 1:
+            starts.insert(0, 0)
+        return next((new[at:] for at in starts if _are_consecutive(new[at:])), [])
+
+    def _copy(self, track: str, message: EarlierMessage) -> bool:
+        packet = VideoPacket(*read_packet(message.data))
+        return self._clip.write_packet(track, self._place(track, message.pts_s), packet)
+
+    def _place(self, track: str, pts_s: float) -> float:
+        """Return when a frame is shown in the clip."""
+        at_s = self._time.to_recording_s(pts_s)
+        before_s = self._shown_s.get(track)
+        # A file has no two frames at one time.
+        at_s = at_s if before_s is None else max(at_s, before_s + LEAST_FRAME_S)
+        self._shown_s[track] = at_s
+        self._end_s = max(self._end_s, at_s + LAST_FRAME_S)
+        return at_s
 
     def write_sound(self, sound: Sound) -> None:
         with self._lock:
@@ -150,12 +176,8 @@ def recording(path: Path, tracks: Sequence[Track]) -> Recording:
     return RecordingClip(path, tracks) if is_clip_file(path) else RecordingFolder(path)
 
 
-def _packet_of(frame: Frame, last: int | None) -> VideoPacket | None:
-    """Return a frame of a video stream as a packet, None if it can't be decoded after the message `last`."""
-    if frame.number is None:
-        return None
-    packet = VideoPacket(*read_packet(frame.data))
-    return packet if packet.size is not None or last == frame.number - 1 else None
+def _are_consecutive(messages: Sequence[EarlierMessage]) -> bool:
+    return all(later.number == earlier.number + 1 for earlier, later in itertools.pairwise(messages))
 
 
 def _create(path: Path, make: Callable[[], object]) -> None:

@@ -17,8 +17,8 @@ from reactor_runtime.wire.fragmented_mp4 import VideoMessage, config_of, nal_uni
 from reactor_runtime.wire.media_header import MediaHeader
 
 INTERVAL_US = 40_000
-BT601 = 6
-LIMITED_RANGE = 1
+# ITU-T H.273.
+BT601_MATRIX, BT709_PRIMARIES, SRGB_TRANSFER, LIMITED_RANGE = 6, 1, 13, 1
 # The number is in the first rows: a white square, and one for each bit.
 SQUARE = 16
 BITS = 12
@@ -34,10 +34,12 @@ def numbered(number: int, height: int = 96, width: int = 256) -> NDArray[np.uint
 
 
 def number_in(pixels: NDArray[Any]) -> int:
-    """Return the number that a frame shows; -1 for a blank one."""
+    """Return the number that a frame shows; -1 for a blank one, and for one with too few bits to read it."""
     middle = SQUARE // 2
-    bits = pixels[middle, middle : (BITS + 1) * SQUARE : SQUARE, 0] > 127
-    return int((bits[1:] << np.arange(BITS)).sum()) if bits[0] else -1
+    shown = pixels[middle, middle : (BITS + 1) * SQUARE : SQUARE, 0].astype(int)
+    bits = shown > 127
+    legible = bits[0] and np.abs(shown - 255 * bits).max() < 64
+    return int((bits[1:] << np.arange(BITS)).sum()) if legible else -1
 
 
 def header(seq: int, *, track: str = "main_video", flags: int = 0) -> MediaHeader:
@@ -63,8 +65,8 @@ class VideoStream:
         encoder.height, encoder.width, encoder.pix_fmt = height + height % 2, width + width % 2, "yuv420p"
         encoder.time_base = Fraction(1, 1000)
         encoder.bit_rate = bit_rate
-        encoder.color_primaries = encoder.color_trc = encoder.colorspace = BT601
-        encoder.color_range = LIMITED_RANGE
+        encoder.colorspace, encoder.color_range = BT601_MATRIX, LIMITED_RANGE
+        encoder.color_primaries, encoder.color_trc = BT709_PRIMARIES, SRGB_TRANSFER
         encoder.options = {
             "preset": "superfast",
             "tune": "zerolatency",
@@ -91,3 +93,26 @@ class VideoStream:
         units = nal_units(b"".join(bytes(packet) for packet in self._encoder.encode(frame)))
         message = VideoMessage(config_of(units, width, height), sample_of(units))
         return MP4.attach(header(seq, track=track), write_message(message, seq, seq * INTERVAL_US, INTERVAL_US))
+
+
+def numbering_model(fps: int = 30) -> str:
+    """Return the code of a model whose frames show their numbers."""
+    return f"""
+    from tests.video import numbered
+
+
+    class MyState(InputState):
+        level: int = InputField(default=0, ge=0, le=9)
+
+
+    class MyModel(ReactorPipeline):
+        state: MyState
+        output: MyOutput
+        fps = {fps}
+
+        def inference(self):
+            number = 0
+            while True:
+                yield MyOutput(main_video=numbered(number))
+                number += 1
+    """

@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,14 @@ class Sound:
     wav: bytes = field(repr=False)
 
 
+class EarlierMessage(NamedTuple):
+    """A message of a video stream without its frame, for files."""
+
+    number: int
+    pts_s: float
+    data: bytes
+
+
 # Without `slots`: `cached_property` stores the decoded pixels in the instance's dictionary.
 @dataclass(frozen=True)
 class Frame:
@@ -70,6 +78,8 @@ class Frame:
     data: bytes = field(repr=False)
     metadata: dict[str, Any] | None = field(default=None, hash=False)
     number: int | None = field(default=None, repr=False, compare=False)
+    # The messages of a video stream before this one that a reader may have skipped.
+    earlier: tuple[EarlierMessage, ...] = field(default=(), repr=False, compare=False)
     arrived_s: float = field(default=0.0, repr=False, compare=False)
     _decode: Decoder = field(default=DECODERS[JPEG], repr=False, compare=False)
 
@@ -100,10 +110,11 @@ def read_frame(
     delay_s: float,
     arrived_s: float = 0.0,
     number: int | None = None,
+    earlier: tuple[EarlierMessage, ...] = (),
 ) -> Frame:
     """Return a frame for a message of the server, without decoding it. Raises `WireError` for malformed metadata.
 
-    `arrived_s` is monotonic; `number` counts the messages of a video stream.
+    `arrived_s` is monotonic; `number` counts the messages of a video stream, of which `earlier` are some.
     """
     return Frame(
         header.track,
@@ -116,6 +127,7 @@ def read_frame(
         data,
         _read_metadata(header.metadata),
         number,
+        earlier,
         arrived_s,
         decode,
     )

@@ -118,7 +118,13 @@ class SessionStreams:
             decoded = await asyncio.to_thread(self.video.decode, data)
             delay_s = self.protocol.clock.age_s(decoded.header.wall_us, wall_s)
             frame = read_frame(
-                decoded.header, data, decoded.decode, delay_s=delay_s, arrived_s=now, number=decoded.number
+                decoded.header,
+                data,
+                decoded.decode,
+                delay_s=delay_s,
+                arrived_s=now,
+                number=decoded.number,
+                earlier=decoded.earlier,
             )
             self._put_frame(frame, now)
         except VideoError as error:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.client.media import Decoder
+from reactor_runtime.client.media import Decoder, EarlierMessage
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.containers import MP4
 from reactor_runtime.wire.fragmented_mp4 import VideoConfig, byte_stream_of, parameter_sets_of, read_message
@@ -27,6 +28,8 @@ CODEC = "h264"
 TWICE_S = 60.0
 # A server may not answer every request.
 REQUEST_AGAIN_S = 2.0
+# A reader of frames that is late by more of them skips some in its file.
+MOST_EARLIER = 8
 
 
 class VideoError(Exception):
@@ -40,11 +43,15 @@ class VideoError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DecodedMessage:
-    """A message of a video stream and its frame: `number` counts the messages, `decode` returns the pixels in RGB."""
+    """A message of a video stream and its frame: `number` counts the messages, `decode` returns the pixels in RGB.
+
+    `earlier` are the few messages before it.
+    """
 
     header: MediaHeader
     number: int
     decode: Decoder
+    earlier: tuple[EarlierMessage, ...]
 
 
 class VideoStreams:
@@ -57,6 +64,7 @@ class VideoStreams:
         self._is_installed = importlib.util.find_spec("av") is not None if is_installed is None else is_installed
         self._decoders: dict[str, _TrackDecoder] = {}
         self._numbers: dict[str, int] = {}
+        self._recent: dict[str, deque[EarlierMessage]] = {}
         # When the key was requested that a track lacks.
         self._requested: dict[str, float] = {}
         self._failed_at: float | None = None
@@ -101,7 +109,10 @@ class VideoStreams:
         except ValueError as error:
             del self._decoders[track]
             raise VideoError(track, str(error)) from error
-        return DecodedMessage(header, number, functools.partial(_rgb, picture, decoder.config))
+        recent = self._recent.setdefault(track, deque(maxlen=MOST_EARLIER))
+        decoded = DecodedMessage(header, number, functools.partial(_rgb, picture, decoder.config), tuple(recent))
+        recent.append(EarlierMessage(number, header.pts_us / 1e6, data))
+        return decoded
 
     def must_request(self, error: VideoError, now: float) -> bool:
         """Return whether to request the stream anew after an error; gives up after a second error in a minute."""
@@ -115,6 +126,11 @@ class VideoStreams:
             return False
         self._requested[error.track] = now
         return True
+
+
+def is_key(data: bytes) -> bool:
+    """Return whether decoding can begin with a message of a video stream."""
+    return read_message(data).config is not None
 
 
 def read_packet(data: bytes) -> tuple[bytes, bytes, tuple[int, int] | None]:

@@ -22,8 +22,8 @@ from reactor_runtime.clips.library import name_for_av, writing
 from reactor_runtime.clips.sound_track import SoundTrack
 
 TIME_BASE = Fraction(1, 90_000)
-# The colours of the video streams of a server, whose packets are copied.
-BT601 = 6
+# ITU-T H.273: the colours of a server's video streams, whose packets are copied.
+BT601_MATRIX, BT709_PRIMARIES, SRGB_TRANSFER = 6, 1, 13
 LIMITED_RANGE = 1
 
 
@@ -252,8 +252,8 @@ def _configure(encoder: VideoCodecContext, format: _Format, size: tuple[int, int
         encoder.flags &= ~Flags.global_header
     if format.pixels == "yuv420p":
         # Without these a player guesses, and colours differ between players.
-        encoder.colorspace = encoder.color_primaries = encoder.color_trc = BT601
-        encoder.color_range = LIMITED_RANGE
+        encoder.colorspace, encoder.color_range = BT601_MATRIX, LIMITED_RANGE
+        encoder.color_primaries, encoder.color_trc = BT709_PRIMARIES, SRGB_TRANSFER
 
 
 def _add_sound(container: OutputContainer, format: _Format, sample_rate: int) -> AudioStream:

@@ -143,14 +143,16 @@ def test_a_clip_keeps_the_times_of_its_frames(tmp_path: Path) -> None:
 class Received:
     """Frames as a session yields them: messages of a video stream and JPEGs."""
 
-    def __init__(self, height: int = 96, width: int = 256) -> None:
+    def __init__(self, height: int = 96, width: int = 256, *, decoder: VideoStreams | None = None) -> None:
         self._stream = VideoStream(height, width)
-        self._decoder = VideoStreams()
+        self.decoder = decoder or VideoStreams()
 
     def piece(self, seq: int, *, key: bool = False) -> Frame:
         message = self._stream.message(seq, key=key)
-        decoded = self._decoder.decode(message)
-        return read_frame(decoded.header, message, decoded.decode, delay_s=0, number=decoded.number)
+        decoded = self.decoder.decode(message)
+        return read_frame(
+            decoded.header, message, decoded.decode, delay_s=0, number=decoded.number, earlier=decoded.earlier
+        )
 
     def jpeg(self, seq: int) -> Frame:
         return frame(seq, seq / 25, jpeg.encode(numbered(seq)), track="main_video")
@@ -202,19 +204,42 @@ def test_video_is_copied_into_a_clip_unchanged_with_sound(tmp_path: Path) -> Non
         assert sum(each.samples for each in file.decode(audio=0)) > 0
 
 
+def test_frames_that_a_late_reader_skipped_are_in_the_clip(tmp_path: Path) -> None:
+    received = Received()
+    clip = recording(tmp_path / "out.mp4", VIDEO)
+    frames = [received.piece(seq) for seq in range(12)]
+    for seq in (0, 1, 5, 11):
+        assert not clip.write_frame(frames[seq])
+    clip.close()
+    assert shown(tmp_path / "out.mp4") == [(seq, seq, seq) for seq in range(12)]
+
+
+def test_a_key_that_was_not_shown_because_its_frame_came_as_a_jpeg_is_in_the_clip(tmp_path: Path) -> None:
+    received = Received()
+    clip = recording(tmp_path / "out.mp4", VIDEO)
+    for seq in range(3):
+        clip.write_frame(received.jpeg(seq))
+    received.piece(2)
+    for seq in range(3, 6):
+        assert not clip.write_frame(received.piece(seq))
+    clip.close()
+    assert [number for *_, number in shown(tmp_path / "out.mp4")] == [0, 1, 2, 2, 3, 4, 5]
+
+
 def test_after_a_missed_message_frames_are_encoded_and_a_key_is_requested_once(tmp_path: Path) -> None:
     received = Received()
     clip = recording(tmp_path / "out.mp4", VIDEO)
-    frames = [received.piece(seq, key=seq == 8) for seq in range(12)]
-    del frames[3]
-    assert [clip.write_frame(each) for each in frames] == [False] * 3 + [True] + [False] * 7
+    frames = [received.piece(seq, key=seq == 16) for seq in range(20)]
+    del frames[3:13]
+    assert [clip.write_frame(each) for each in frames] == [False] * 3 + [True] + [False] * 6
     clip.close()
-    assert [number for *_, number in shown(tmp_path / "out.mp4")] == [0, 1, 2, *range(4, 12)]
+    assert [number for *_, number in shown(tmp_path / "out.mp4")] == [0, 1, 2, *range(13, 20)]
 
 
 def test_video_of_another_size_is_scaled_to_that_of_the_clip(tmp_path: Path) -> None:
     clip = recording(tmp_path / "out.mp4", VIDEO)
-    received, other = Received(), Received(192, 512)
+    received = Received()
+    other = Received(192, 512, decoder=received.decoder)
     for seq in range(3):
         clip.write_frame(received.piece(seq))
     for seq in range(3, 6):

@@ -102,7 +102,7 @@ class Decoder {
 const [given, log] = [JSON.parse(process.env.GIVEN), []];
 const now = { ms: 0 };
 const timers = [];
-globalThis.isSecureContext = given.secure ?? true;
+globalThis.isSecureContext = given.secure;
 if (!given.without) globalThis.VideoDecoder = Decoder;
 globalThis.EncodedVideoChunk = class { constructor(chunk) { Object.assign(this, chunk); } };
 globalThis.setTimeout = (call, ms) => timers.push({ call, at: now.ms + ms });

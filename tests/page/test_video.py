@@ -13,7 +13,7 @@ from tests.video import BITS, SQUARE, VideoStream, jpeg
 from .fake_server import FakeServer
 
 CANVAS = 'canvas[data-track="main_video"]'
-# The number in the pixels of each animation frame, -1 for none, and the size of the canvas.
+# The number in the pixels of each animation frame, -1 for none that is legible, and the size of the canvas.
 SAMPLE = """([selector, square, bits]) => {
   const canvas = document.querySelector(selector);
   const probe = new OffscreenCanvas((bits + 1) * square, 1).getContext("2d", { willReadFrequently: true });
@@ -21,9 +21,10 @@ SAMPLE = """([selector, square, bits]) => {
   (function sample() {
     probe.drawImage(canvas, 0, square / 2, (bits + 1) * square, 1, 0, 0, (bits + 1) * square, 1);
     const { data } = probe.getImageData(0, 0, (bits + 1) * square, 1);
-    const bit = (place) => Number(data[4 * (place * square + square / 2)] > 127);
-    const number = Array.from({ length: bits }, (_, place) => bit(place + 1) << place).reduce((a, b) => a + b);
-    samples.push([bit(0) ? number : -1, canvas.width, canvas.height]);
+    const levels = Array.from({ length: bits + 1 }, (_, place) => data[4 * (place * square + square / 2)]);
+    const isLegible = levels[0] > 191 && levels.every((level) => level < 64 || level > 191);
+    const number = levels.slice(1).reduce((sum, level, place) => sum + ((level > 127) << place), 0);
+    samples.push([isLegible ? number : -1, canvas.width, canvas.height]);
     requestAnimationFrame(sample);
   })();
 }"""

@@ -20,7 +20,7 @@ export const makeVideo = async (handlers) => new Video(await findObstacle(), han
 
 /** Resolve to why this browser cannot decode video, "insecure" or "unsupported"; to "" if it can. */
 async function findObstacle() {
-  if (!globalThis.isSecureContext) return "insecure";
+  if (globalThis.isSecureContext === false) return "insecure";
   const found = await globalThis.VideoDecoder?.isConfigSupported(TYPICAL).catch(() => null);
   return found?.supported ? "" : "unsupported";
 }

@@ -1,0 +1,108 @@
+"""The page with a real server that sends H.264: what the canvas shows, and what a canvas of another page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.server.running import RunningServer, serving, write_project
+from tests.video import BITS, SQUARE, numbering_model
+
+from .conftest import open_page
+from .test_video import CANVAS, SAMPLE, SIZE, samples
+
+# Counts the frames that are decoded, and breaks the next message where `corrupt` is set.
+COUNT = """
+window.decoded = 0;
+window.failed = 0;
+const Decoder = window.VideoDecoder;
+window.VideoDecoder = class extends Decoder {
+  constructor({ output, error }) {
+    super({
+      output: (frame) => { window.decoded += 1; output(frame); },
+      error: (reason) => { window.failed += 1; error(reason); },
+    });
+  }
+};
+const Chunk = window.EncodedVideoChunk;
+window.EncodedVideoChunk = class extends Chunk {
+  constructor(init) {
+    if (window.corrupt) init = { ...init, data: new Uint8Array(init.data).fill(255) };
+    window.corrupt = false;
+    super(init);
+  }
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    project = write_project(tmp_path_factory.mktemp("video"), numbering_model())
+    with serving(project, "--codec", "always") as server:
+        yield server
+
+
+@pytest.fixture
+def page(browser: Browser, served: RunningServer) -> Iterator[Page]:
+    served.wait_for_health("ready")
+    with open_page(browser, f"http://127.0.0.1:{served.port}") as page:
+        page.add_init_script(COUNT)
+        page.goto("/")
+        page.locator(f"{CANVAS}[data-seq]").wait_for(state="attached")
+        page.evaluate(SAMPLE, [CANVAS, SQUARE, BITS])
+        yield page
+
+
+def check(page: Page) -> None:
+    """Check that the canvas has shown no older frame and no other size."""
+    taken = samples(page)
+    numbers = [number for number, *_ in taken if number >= 0]
+    assert numbers == sorted(numbers)
+    assert all(size == SIZE for _, *size in taken)
+
+
+def test_the_page_shows_video(page: Page) -> None:
+    page.wait_for_function("() => decoded > 30")
+    check(page)
+    assert page.evaluate("failed") == 0
+
+
+def test_after_a_corrupt_message_jpegs_are_shown_and_then_video_again(page: Page) -> None:
+    page.wait_for_function("() => decoded > 5")
+    page.evaluate("window.corrupt = true")
+    page.wait_for_function("() => failed === 1")
+    before = page.evaluate("decoded")
+    page.wait_for_function("before => decoded > before + 5", arg=before)
+    check(page)
+    assert page.evaluate("failed") == 1
+
+
+def test_a_page_that_was_hidden_shows_video_again(page: Page) -> None:
+    page.wait_for_function("() => decoded > 5")
+    hide = """hidden => { Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+                          document.dispatchEvent(new Event("visibilitychange")); }"""
+    page.evaluate(hide, True)
+    page.evaluate(hide, False)
+    before = page.evaluate("decoded")
+    page.wait_for_function("before => decoded > before + 5", arg=before)
+    check(page)
+    assert page.evaluate("failed") == 0
+
+
+def test_a_reader_of_files_gets_jpegs_and_a_reader_of_images_gets_video(page: Page) -> None:
+    kinds = page.evaluate("""async () => {
+      const { connect } = await import("/reactor.js");
+      const session = connect(location.href, { role: "viewer" });
+      const read = async (jpeg, wanted) => {
+        for await (const frame of session.frames(null, { jpeg })) {
+          frame.bitmap.close();
+          if (frame.bitmap.width === 0 && (frame.jpeg === null) === wanted) return frame.jpeg === null;
+        }
+      };
+      const kinds = [await read(false, true), await read(true, false)];
+      session.close();
+      return kinds;
+    }""")
+    assert kinds == [True, False]
