@@ -120,11 +120,14 @@ class Alarm:
         if self._sleeper is not None and not self._sleeper.done():
             self._sleeper.set_result(None)
 
-    async def wait(self, deadline: float | None = None) -> None:
-        """Wait until `deadline` in monotonic seconds, or without one, until `ring` is called."""
+    async def wait(self, deadline: float | None = None) -> bool:
+        """Wait until `deadline` in monotonic seconds, or without one, until `ring` is called.
+
+        Returns whether other tasks and callbacks of the loop could run meanwhile.
+        """
         if self._rung or (deadline is not None and deadline <= self._clock.now()):
             self._rung = False
-            return
+            return False
         assert self._sleeper is None, "an alarm wakes one task"
         sleeper = self._sleeper = asyncio.get_running_loop().create_future()
         timer = None
@@ -137,6 +140,7 @@ class Alarm:
             self._rung = False
             if timer is not None:
                 timer.cancel()
+        return True
 
 
 class _Waiting:

@@ -171,9 +171,11 @@ class GeneratorDriver:
 
     async def _between_steps(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> bool:
         """Handle waiting events, and wait until the next step is needed; return False if there is to be none."""
+        waited = False
         while True:
-            # Callbacks that other threads posted run here.
-            await asyncio.sleep(0)
+            # Callbacks that other threads posted run here, unless they ran during a wait.
+            if not waited:
+                await asyncio.sleep(0)
             await dispatcher.run_waiting(hooks)
             if session.stopping or self._swap.pending:
                 return False
@@ -182,11 +184,12 @@ class GeneratorDriver:
                 step_at -= self._emitter.pace.early_s
             if step_at is not None and step_at <= self._clock.now():
                 return True
+            waited = False
             if not dispatcher.waiting:
                 waits_from = self._clock.now()
                 if step_at is None:
                     self._emitter.await_credit()
-                await session.alarm.wait(step_at)
+                waited = await session.alarm.wait(step_at)
                 self._waited_s += self._clock.now() - waits_from
 
     async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps, hooks: SessionHooks) -> None:
