@@ -24,6 +24,8 @@ MOST_PIECES = 65_536
 PROTOCOL_ERROR = 1002
 _FINAL, _RESERVED, _OPCODE, _MASKED, _LENGTH = 0x80, 0x70, 0x0F, 0x80, 0x7F
 _MOST_CONTROL_BYTES = 125
+# The first byte of a data message in one frame.
+_WHOLE = (_FINAL | Opcode.TEXT, _FINAL | Opcode.BINARY)
 _HEAD_BYTES = {126: 8, 127: 14}
 
 
@@ -119,6 +121,9 @@ class MessageReader:
             return False
         if length > _MOST_CONTROL_BYTES:
             length = _long_length(data, at, length)
+        elif first in _WHOLE and not self._open and available >= head + length:
+            self._read_short(at + head, length, is_text=opcode == Opcode.TEXT)
+            return True
         self._begin_frame(opcode, length)
         self._final = bool(first & _FINAL)
         self._mask = data[at + head - 4 : at + head]
@@ -128,6 +133,18 @@ class MessageReader:
             self._end_frame()
             return True
         return self._read_payload() or True
+
+    def _read_short(self, at: int, length: int, *, is_text: bool) -> None:
+        """Read a message that has arrived whole, as acknowledgements and events do, without keeping pieces of it."""
+        allowance = self._receiver.allowance(is_text=is_text)
+        if length > allowance.most_bytes:
+            raise Violation(CloseCode.TOO_BIG, allowance.reason)
+        message = None
+        if length <= allowance.kept_bytes:
+            message = apply_mask(self._data[at : at + length], self._data[at - 4 : at])
+        self._at = at + length
+        self.ended += 1
+        self._receiver.on_message(message, length, is_text=is_text)
 
     def _read_control(self, first: int, opcode: int, length: int) -> bool:
         if opcode > Opcode.PONG:

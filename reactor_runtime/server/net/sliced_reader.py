@@ -70,6 +70,8 @@ class SlicedReader:
         self._pieces = TokenBucket(PIECES_PER_S, PIECES_AT_ONCE)
         self._receiver: MessageReceiver | None = None
         self._started = self._discarding = self._ignoring = self._paused = False
+        # Bytes that wait for a turn, not those of a message that has arrived in part.
+        self._has_unread = False
         self._pause_s = 0.0
         self._unpaid_s = 0.0
         self._dropped_bytes = self._awaited = 0
@@ -86,9 +88,12 @@ class SlicedReader:
             return
         self._messages.feed(data)
         self._unpaid_s += RECEIVED_S + len(data) * RECEIVED_S_A_BYTE
-        self._pause()
+        self._has_unread = True
         if self._started and self._timer is None:
             self._reading.read(self)
+        # A short message, as an acknowledgement, is read by now: to pause and resume takes two system calls.
+        if self._has_unread:
+            self._pause()
 
     def start(self, receiver: MessageReceiver) -> None:
         """Pass the messages to a receiver, also those that have arrived before."""
@@ -128,6 +133,7 @@ class SlicedReader:
             self._timer = self._loop.call_later(pause_s, self._pause_ended)
             return False
         if not more:
+            self._has_unread = False
             self._resume()
             self._expect_message()
         return more
@@ -199,6 +205,7 @@ class SlicedReader:
         """
         self._stop()
         self._discarding = True
+        self._has_unread = False
         self._resume()
         self._on_violation(violation)
 

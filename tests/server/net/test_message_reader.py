@@ -142,7 +142,7 @@ def test_unfinished_messages_of_all_clients_share_one_budget() -> None:
     other.reader = MessageReader(other.received, line.budget)
     third.reader = MessageReader(third.received, line.budget)
     line.read(masked(Opcode.BINARY, bytes(80))[:-1])
-    code, reason = other.refused(masked(Opcode.BINARY, bytes(50)))
+    code, reason = other.refused(masked(Opcode.BINARY, bytes(50))[:-1])
     assert code == 1013
     assert "too many large messages" in reason
     line.reader.clear()

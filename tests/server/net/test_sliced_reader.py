@@ -33,9 +33,11 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.paused = self.aborted = False
         self.resumed = asyncio.Event()
+        self.resumed.set()
 
     def pause_reading(self) -> None:
         self.paused = True
+        self.resumed.clear()
 
     def resume_reading(self) -> None:
         self.paused = False
@@ -92,6 +94,15 @@ async def test_messages_wait_for_the_receiver_and_the_transport_is_paused_until_
     received.reader.start(received)
     await received.read()
     assert (received.messages, received.wire.paused) == ([b"one", b"two"], False)
+    received.reader.close()
+
+
+async def test_a_message_that_is_read_at_once_does_not_pause_the_transport() -> None:
+    received = Received()
+    received.reader.start(received)
+    received.wire.pause_reading = lambda: pytest.fail("it was paused")  # type: ignore[method-assign]
+    received.reader.feed(masked(Opcode.TEXT, b"one"))
+    assert received.messages == [b"one"]
     received.reader.close()
 
 
