@@ -32,6 +32,8 @@ EARLY_S = 0.00025
 # The shortest gap between frames, in intervals: late frames after a stall are not shown in a burst.
 SHORTEST_GAP = 0.8
 RATE_S = 2.0
+# Frames of a bundle that are encoded in about a millisecond: 832x480.
+SMALL_PIXELS = 400_000
 MOST_MESSAGES = 200
 MOST_MESSAGE_BYTES = 2 << 20
 
@@ -120,7 +122,8 @@ class Playout:
         target = self._target
         jobs = plan_jobs(bundle, target.rungs_in_use, len(self._encoder.threads), target.needs_pixels)
         work = [partial(run_job, bundle, ring, self._started_at, after_flush, job) for job in jobs]
-        self._encoder.submit(work, partial(self._on_encoded, queued))
+        short = not self._queue and sum(frame.height * frame.width for frame in bundle.frames) <= SMALL_PIXELS
+        self._encoder.submit(work, partial(self._on_encoded, queued), short=short)
         self._queue.insert(self._index_of(bundle), queued)
 
     def _first_after_flush(self, bundle: Bundle) -> set[str]:
