@@ -9,6 +9,7 @@ from collections.abc import Iterable
 _WINDOW_FRAMES = 32
 _MIN_STEPS = 4
 _SLOWEST_FPS = 1.0
+_STALL = 2.0
 
 _WINDOW_STEPS = 64
 _MARGIN_S = 0.0002
@@ -18,8 +19,9 @@ class RateEstimate:
     """Estimate the frame rate a model sustains: frames divided by compute time, within [1, max_fps].
 
     Uses the newest steps that made 32 frames together (about a second), at least 4 steps. A ratio of sums, because
-    uneven steps push a mean of rates too high. The slowest step counts as the second slowest: a cold first step or one
-    stall has no effect, and a model that became slower is followed from its second slow step.
+    uneven steps push a mean of rates too high. A slowest step that took more than twice as long as the second slowest
+    counts as that one: a cold first step or one stall has no effect, and a model that became slower is followed from
+    its second slow step.
     """
 
     def __init__(self, max_fps: float) -> None:
@@ -62,7 +64,7 @@ class RateEstimate:
         forgiven_s = 0.0
         if len(slowest_first) > 1:
             (slowest, frames), (second, _) = slowest_first[:2]
-            forgiven_s = (slowest - second) * frames
+            forgiven_s = (slowest - second) * frames if slowest > _STALL * second else 0.0
         return sum(frame_s * frames for frame_s, frames in self._steps) - forgiven_s
 
 

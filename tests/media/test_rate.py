@@ -46,6 +46,10 @@ def test_one_stall_is_forgiven(stall_s: float) -> None:
     assert fed(*steady, (1, stall_s)).fps == pytest.approx(20)
 
 
+def test_the_longest_of_uneven_steps_counts() -> None:
+    assert fed((16, 1.6), (16, 2.4), (16, 2.0), (16, 2.0)).fps == pytest.approx(8)
+
+
 def test_jitter_is_smoothed() -> None:
     estimate = fed(*[(1, 0.04), (1, 0.06)] * 20)
     rates = {estimate.add(1, 0.04 + 0.02 * (step % 2)) for step in range(20)}
