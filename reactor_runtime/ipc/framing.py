@@ -74,16 +74,16 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 
 
 def _bundle_fields(bundle: Bundle) -> tuple[Any, ...]:
-    *plain, frames, sounds, first, inputs = _bundle_plain(bundle)
+    *plain, frames, sounds, first, inputs, reserve_s = _bundle_plain(bundle)
     shown, played = [_frame_fields(item) for item in frames], [_sound_fields(item) for item in sounds]
-    return (*plain, shown, played, first, inputs)
+    return (*plain, shown, played, first, inputs, reserve_s)
 
 
 def _make_bundle(*values: Any) -> Bundle:
-    *plain, frames, sounds, first, inputs = values
+    *plain, frames, sounds, first, inputs, reserve_s = values
     make: Callable[..., Bundle] = Bundle
     shown, played = tuple(BundleFrame(*item) for item in frames), tuple(BundleSound(*item) for item in sounds)
-    return make(*plain, shown, played, first, tuple(inputs))
+    return make(*plain, shown, played, first, tuple(inputs), reserve_s)
 
 
 def _media_fields(media: ClientMedia) -> tuple[Any, ...]:

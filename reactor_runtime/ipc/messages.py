@@ -309,7 +309,7 @@ class Bundle:
     """engine → server: frames and sound to show at `due`, answered by Credit; the ring keeps them until then.
 
     `first` is true for the first bundle of a step; `step_s` is how long the step took. `inputs` has the `arrived_at` of
-    the events that this bundle is the first to show.
+    the events that this bundle is the first to show. `reserve_s` is the playout reserve of the model.
     """
 
     session: str
@@ -324,6 +324,7 @@ class Bundle:
     sounds: tuple[BundleSound, ...] = ()
     first: bool = True
     inputs: tuple[float, ...] = ()
+    reserve_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

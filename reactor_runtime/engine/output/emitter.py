@@ -211,6 +211,15 @@ class Emitter:
             self.pace.adapt(len(bundles), compute_time + between_s)
         if self._served.contract.batches and not alone:
             self.outstanding.make_room(len(bundles), batches=self._served.contract.batches)
+        if compute_time is not None and not alone:
+            has_sound = any(track.kind == "audio" for bundle in bundles for track in bundle)
+            self.pace.begin_block(
+                self._clock.now(),
+                len(bundles),
+                compute_time + between_s,
+                room=self.outstanding.most_frames,
+                has_sound=has_sound,
+            )
         compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied
         for index, bundle in enumerate(bundles):
             full = not whole and self._full(alone=alone)
@@ -330,6 +339,7 @@ class Emitter:
             pieces=pieces,
             first=first,
             inputs=() if alone else session.shown_by(applied),
+            reserve_s=0.0 if alone else self.pace.reserve_s,
         )
         try:
             self._sink.send_bundle(outgoing)

@@ -30,7 +30,7 @@ class Outstanding:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = self._most_frames = most
+        self._most = self.most_frames = most
         self._bundles: dict[int, OutstandingBundle] = {}
 
     def __len__(self) -> int:
@@ -46,19 +46,19 @@ class Outstanding:
     def clear(self) -> None:
         """Start a session: nothing is outstanding, and the room is `buffer_size` again."""
         self._bundles.clear()
-        self._most_frames = self._most
+        self.most_frames = self._most
 
     def set_most(self, most: int) -> None:
         """Change `buffer_size`."""
-        self._most = self._most_frames = most
+        self._most = self.most_frames = most
 
     def make_room(self, batch: int, *, batches: int = 2) -> None:
         """Raise the limit to one batch of so many frames, or to several, at most 50 frames; the limit never falls."""
         room = batch if batches == 1 else min(batches * batch, MOST_GROWN)
-        self._most_frames = max(self._most_frames, room)
+        self.most_frames = max(self.most_frames, room)
 
     def full(self, now: float, *, alone: bool = False, more: int = 0) -> bool:
         """Return whether as many bundles as allowed, and `more`, wait for their due time, or are late."""
         dues = [bundle.due for bundle in self._bundles.values() if bundle.alone == alone]
         late = sum(due < now for due in dues)
-        return late >= MOST_LATE or len(dues) - late >= (self._most if alone else self._most_frames) + more
+        return late >= MOST_LATE or len(dues) - late >= (self._most if alone else self.most_frames) + more

@@ -10,6 +10,7 @@ from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.output.sink import Payload
 from reactor_runtime.media.pacer import Schedule
 from reactor_runtime.media.rate import Lead, RateEstimate
+from reactor_runtime.media.reserve import PlayoutReserve
 from reactor_runtime.media.sound import FORGIVEN_S, ROUNDING, SoundLine, length_s
 
 logger = logging.getLogger(__name__)
@@ -21,6 +22,13 @@ OVER_S = 1.0
 READY_SMOOTHING = 0.125
 # How early a frame of a camera may start a step, in intervals.
 EARLY = 0.5
+# The step before which the playout reserve is filled at once: its size can be estimated from three steps.
+FILLED_AT = 3
+# What a reserve below its target takes longer to play of this share of what is missing: a higher share changes the
+# rate more, a lower one leaves more gaps.
+REFILL = 0.4
+# How much longer than at its rate a block may play.
+MOST_SLOWER = 0.2
 
 
 class Pace:
@@ -29,6 +37,10 @@ class Pace:
     A declared `fps` or a `set_fps` fixes the rate; otherwise it follows the frames a step makes per second, and the
     `compute_time` of an `emit`. In a model of 3.x that does not change a rate that its author has chosen. Frames
     and the sound that comes with them have one schedule, sound that comes alone another: neither waits for the other.
+
+    Blocks of a model with uneven steps get a playout reserve. The third block is shown later to fill it; after that a
+    block plays slower while there is less in reserve. A block with sound never plays slower: it is shown later by the
+    reserve if it is late, when there is a gap anyway.
     """
 
     def __init__(self, contract: Contract) -> None:
@@ -56,8 +68,12 @@ class Pace:
         self._in_session = False
 
     def adopt(self, contract: Contract) -> None:
-        """Use the declared rate of another version of the model, if that has changed, and its sound tracks."""
+        """Use the declared rate of another version of the model, if that has changed, and its sound tracks.
+
+        The reserve is estimated anew: other code takes other times.
+        """
         before, self._contract = self._contract, contract
+        self._reset_reserve()
         if (contract.fps, contract.max_fps) != (before.fps, before.max_fps):
             self._fps = contract.fps
             self._fixed = self._fps is not None
@@ -98,6 +114,26 @@ class Pace:
                 "class for a higher one", self._contract.max_fps,
             )  # fmt: skip
 
+    def begin_block(self, now: float, frames: int, compute_s: float, *, room: int, has_sound: bool) -> None:
+        """Set when and how fast the frames of a step play, which was over at `now`, from what is in reserve.
+
+        `room` is how many frames may be queued. A model that is too slow for the rate that is set gets no reserve,
+        which could not last. Call it after `adapt`.
+        """
+        interval_s = 1 / self.schedule.fps
+        self._reserve.add(frames, compute_s, interval_s=interval_s, room=room)
+        slowest_s = (1 + MOST_SLOWER) * frames * interval_s
+        lasts = not self._fixed or self._reserve.step_s <= slowest_s
+        self.reserve_s = target_s = self._reserve.target_s if lasts else 0.0
+        upcoming = self.schedule.upcoming
+        missing_s = 0.0 if upcoming is None else max(0.0, target_s - (upcoming - now))
+        is_gap = has_sound and missing_s > target_s + FORGIVEN_S
+        self._fill_s = target_s if is_gap or self._reserve.steps == FILLED_AT else 0.0
+        if self._fill_s or has_sound:
+            missing_s = 0.0
+        self._block_lead_s = self._reserve.step_s + target_s if target_s else 0.0
+        self._slower = 1 + min(MOST_SLOWER, REFILL * missing_s / (frames * interval_s))
+
     def learn(self, compute_s: float, ready_s: float) -> None:
         """Add to the estimates how long a step computed, and how long after hand-over its first bundle was ready."""
         self._lead.add(compute_s, ready_s)
@@ -107,7 +143,7 @@ class Pace:
         """Return when a step must start so that its output is ready when it is due."""
         dues = [schedule.upcoming for schedule in (self.schedule, self._alone) if schedule.upcoming is not None]
         recent = [due for due in dues if due > now - OVER_S]
-        return min(recent or dues, default=0.0) - self._lead.value_s
+        return min(recent or dues, default=0.0) - max(self._lead.value_s, self._block_lead_s)
 
     def over_at(self, *, alone: bool) -> float:
         """Return when the newest bundle, or with `alone` the newest sound without a frame, has been shown."""
@@ -120,17 +156,21 @@ class Pace:
 
     def next(self, now: float, bundle: Mapping[TrackSpec, Payload]) -> float:
         """Return the due time of the next bundle, not before it can be ready, and set `length_s` to its duration."""
-        interval_s = 1 / self.schedule.fps
+        interval_s = self._slower / self.schedule.fps
         durations_s = self._durations_s(bundle) if self._sound_lines else ()
+        alone = len(durations_s) == len(bundle)
+        ready_s = min(self._ready_s, interval_s)
+        if not alone:
+            ready_s, self._fill_s = max(ready_s, self._fill_s), 0.0
         if not durations_s:
             self.length_s = interval_s
-            return self.schedule.next(now, min(self._ready_s, interval_s), early_s=self.early_s)
-        alone = len(durations_s) == len(bundle)
+            length = None if self._slower == 1 else interval_s
+            return self.schedule.next(now, ready_s, length_s=length, early_s=self.early_s)
         self.length_s = max(durations_s) if alone else length_s(durations_s, interval_s)
         if self._fixed and not alone and not self._warned and self.length_s > interval_s * (1 + ROUNDING):
             self._warn(interval_s)
         return (self._alone if alone else self.schedule).next(
-            now, min(self._ready_s, interval_s), length_s=self.length_s, forgiven_s=FORGIVEN_S
+            now, ready_s, length_s=self.length_s, forgiven_s=FORGIVEN_S
         )
 
     def _durations_s(self, bundle: Mapping[TrackSpec, Payload]) -> Sequence[float]:
@@ -145,6 +185,7 @@ class Pace:
         """Reset the schedule: the next frame or piece is due at once. The rate stays."""
         self.schedule.reset()
         self._alone.reset()
+        self._fill_s, self._slower = 0.0, 1.0
         for line in self._sound_lines.values():
             line.reset()
 
@@ -154,10 +195,18 @@ class Pace:
         self._estimate = RateEstimate(max_fps=self._contract.max_fps)
         self._lead = Lead()
         self._ready_s = 0.0
+        self._reset_reserve()
         self.follows_input = False
         self.schedule = Schedule(self._fps or DEFAULT_FPS)
         self._alone = Schedule(DEFAULT_FPS)
         self._sound_lines = self._new_sound_lines()
+
+    def _reset_reserve(self) -> None:
+        self._reserve = PlayoutReserve()
+        # How long before they are due blocks should be ready, and how long before that a step starts for it.
+        self.reserve_s = self._block_lead_s = 0.0
+        # By how much later the next bundle is shown to fill the reserve, and how much longer each frame is shown.
+        self._fill_s, self._slower = 0.0, 1.0
 
     def _new_sound_lines(self) -> dict[TrackSpec, SoundLine]:
         tracks = [track for track in self._contract.tracks if track.direction == "out" and track.kind == "audio"]

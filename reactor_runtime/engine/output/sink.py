@@ -60,6 +60,7 @@ class OutgoingBundle:
     pieces: tuple[Piece, ...]
     first: bool = True
     inputs: tuple[float, ...] = ()
+    reserve_s: float = 0.0
 
 
 class Sink(Protocol):
@@ -162,6 +163,7 @@ class IpcSink:
             tuple(sounds),
             bundle.first,
             bundle.inputs,
+            bundle.reserve_s,
         )
 
     def send(self, message: ToServer) -> None:

@@ -287,6 +287,8 @@ class StageTimes(NamedTuple):
     late: float
     # From hand-over until it was shown.
     age: float
+    # The playout reserve: how long blocks of uneven steps should wait until they are due.
+    reserve: float
 
 
 def times_of(bundle: Bundle, stages: Stages) -> StageTimes:
@@ -300,6 +302,7 @@ def times_of(bundle: Bundle, stages: Stages) -> StageTimes:
         hold=max(0.0, min(stages.shown_at, bundle.due) - stages.ready_at),
         late=max(0.0, stages.shown_at - bundle.due),
         age=stages.shown_at - bundle.handed_over,
+        reserve=bundle.reserve_s,
     )
 
 

@@ -112,6 +112,8 @@ def shown(names: TraceNames, bundle: Bundle, stages: Stages) -> Iterator[Event]:
     """Yield the events of a bundle that was shown: its stages, its encoding on threads, and its inputs."""
     whose = f"{bundle.session}.{bundle.number}"
     args = {"session": bundle.session, "bundle": bundle.number, "applied": bundle.applied, **_seqs(bundle)}
+    if bundle.reserve_s:
+        args["reserve_ms"] = round(1e3 * bundle.reserve_s, 1)
     frame = {"cat": "frame", "id": whose, "pid": names.server, "tid": names.server}
     yield {"ph": "b", "name": "frame", "ts": us(bundle.handed_over), "args": args, **frame}
     for name, began, ended in stages.spans(bundle):

@@ -179,6 +179,7 @@ export interface Stats {
   hold_ms?: number;
   late_ms?: number;
   age_ms?: number;
+  reserve_ms?: number;
   rung: number;
   quality: number;
   scale: number;
