@@ -188,8 +188,9 @@ async def test_small_chunks_are_refused_also_where_a_body_is_received() -> None:
 
 
 async def test_requests_of_an_address_with_a_debt_are_refused_and_another_address_is_served(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("reactor_runtime.server.net.http_protocol.PATIENCE_S", 1.0)
     async with flooded() as server, asyncio.timeout(TIMEOUT_S):
         server.share().left_s = -1e6
         ours = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(5)]
