@@ -133,7 +133,12 @@ class RawClient:
         self._frame = None
         self.seen.append(SeenFrame(seq, time.monotonic(), time.time() - wall_us / 1e6, held))
         if self.acknowledges:
-            self.send(TEXT, json.dumps({"type": "reactor.ack", "data": {"track": TRACK, "seq": seq}}).encode())
+            self.send(TEXT, acknowledgement(TRACK, seq))
+
+
+def acknowledgement(track: str, seq: int) -> bytes:
+    """Write the message that a client sends after it has shown a frame, as the JavaScript client writes it."""
+    return json.dumps({"type": "reactor.ack", "data": {"track": track, "seq": seq}}, separators=(",", ":")).encode()
 
 
 def join(port: int, role: str, *, acknowledges: bool) -> RawClient:

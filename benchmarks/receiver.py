@@ -1,17 +1,15 @@
-"""A client that only reads a socket, so that the server is measured and not the client."""
+"""A client that only reads a socket and acknowledges frames, so that the server is measured and not the client."""
 
 from __future__ import annotations
 
 import json
-import os
 import socket
-import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.raw_client import request_upgrade
+from benchmarks.raw_client import acknowledgement, request_upgrade
 from reactor_runtime.wire.containers import detach
 from reactor_runtime.wire.media_header import MediaHeader
 
@@ -36,7 +34,7 @@ def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None
     """Connect as controller and return all frames of `seconds`; text messages are appended to `texts`.
 
     In Python joining 200 kB takes longer than their way through the network. This client reads a message into one
-    buffer, and takes the time when its last byte is there.
+    buffer, and takes the time when its last byte is there. Then it acknowledges a frame, as all clients do.
     """
     received: list[Received] = []
     with request_upgrade(port, "controller", query=query) as connection:
@@ -49,6 +47,7 @@ def receive(port: int, seconds: float, texts: list[dict[str, Any]] | None = None
                 continue
             header, _ = detach(bytes(message))
             assert header is not None, "each frame of the server has a header"
+            _send(connection, 0x81, acknowledgement(header.track, header.seq))
             received.append(Received(at, wall, header, len(message)))
             if at - received[0].at > seconds:
                 break
@@ -90,7 +89,7 @@ def _messages(connection: socket.socket) -> Iterator[memoryview | str]:
         elif kind == 2:
             yield view[:size]
         elif kind == 9:
-            _pong(connection, bytes(view[:size]))
+            _send(connection, 0x8A, bytes(view[:size]))
         else:
             raise ConnectionError(f"the server sent a frame of kind {kind}: {bytes(view[:size])!r}")
 
@@ -103,7 +102,6 @@ def _fill(connection: socket.socket, place: memoryview) -> None:
         place = place[count:]
 
 
-def _pong(connection: socket.socket, data: bytes) -> None:
-    mask = os.urandom(4)
-    masked = bytes(byte ^ mask[index % 4] for index, byte in enumerate(data))
-    connection.sendall(struct.pack("!BB", 0x8A, 0x80 | len(data)) + mask + masked)
+def _send(connection: socket.socket, head: int, data: bytes) -> None:
+    """Send up to 125 bytes, masked with zeros."""
+    connection.sendall(bytes([head, 0x80 | len(data), 0, 0, 0, 0]) + data)
