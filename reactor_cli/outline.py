@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reactor_cli.common_options import count_of
 from reactor_cli.console import printable
 from reactor_runtime.kinds import KINDS, kind_of
 
@@ -45,9 +46,10 @@ def _section(title: str, rows: list[tuple[str, str]]) -> Table:
 
 
 def _rate(outline: Mapping[str, Any]) -> str:
+    queued = f"up to {count_of(outline['buffer_size'], 'frame')} queued"
     if outline["fps"] is None:
-        return f"as fast as it computes, 1 to {outline['max_fps']:g} fps; up to {outline['buffer_size']} frames queued"
-    return f"{outline['fps']:g} fps; up to {outline['buffer_size']} frames queued"
+        return f"as fast as it computes, 1 to {outline['max_fps']:g} fps; {queued}"
+    return f"{outline['fps']:g} fps; {queued}"
 
 
 def _track(track: Mapping[str, Any]) -> str:

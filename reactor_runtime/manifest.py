@@ -81,7 +81,13 @@ class Manifest:
         """
         if self.is_of_3 and self.config_path is not None and not overrides:
             return GivenConfig(None, self.config_path)
-        values = config_file.load(self.config_path, overrides, warn=warn)
+        try:
+            values = config_file.load(self.config_path, overrides, warn=warn)
+        except ConfigError as error:
+            # One without a place is about --set itself.
+            if self.is_of_3 and error.where is not None:
+                error.hint = "--set needs a YAML mapping: change the value in the file, which the model reads itself"
+            raise
         if not overrides or self.config_path is None:
             return GivenConfig(values, self.config_path)
         return GivenConfig(values, self.config_path, config_file.merged_path(self.config_path))

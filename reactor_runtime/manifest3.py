@@ -188,10 +188,12 @@ def _gpus(resources: object) -> int:
 
 def _unused(file: YamlFile) -> Iterator[str]:
     """Yield the keys without an effect, with the key that a misspelt one is probably meant to be."""
+    asks_for_gpus = _gpus(_section(file, "model").get("resources")) > 0
     for key in file.values:
         if key in _USED:
             for inner in _section(file, key):
-                if inner not in _USED[key]:
+                # A warning names the GPUs that are missing.
+                if inner not in _USED[key] and not (asks_for_gpus and (key, inner) == ("model", "resources")):
                     yield f"{key}.{inner}" + ("" if inner in _KNOWN[key] else _meant(inner, _USED[key]))
         elif key not in _SILENT:
             yield key + _meant(key, tuple(_USED))

@@ -63,7 +63,7 @@ def test_a_manifest_of_3_names_class_model_and_config(tmp_path: Path) -> None:
 
 def test_the_keys_without_an_effect_are_in_one_line(tmp_path: Path) -> None:
     assert whole(tmp_path).notice == (
-        "a project for 3.x; not used here: model.version, model.public, model.resources, runtime.recording, "
+        "a project for 3.x; not used here: model.version, model.public, runtime.recording, "
         "runtime.step_results, recording, deployment, build.python_version, extra"
     )
 

@@ -51,5 +51,6 @@ def render(
     finally:
         paths = clip.close(end_s)
     if not paths and not is_stopped():
-        raise ModelFailed(f"the model showed nothing in {end_s:g} s of its time", hint=NO_FRAME_HINT)
+        why = f": it skips its steps: {renderer.refusal}" if renderer.refusal else ""
+        raise ModelFailed(f"the model showed nothing in {end_s:g} s of its time{why}", hint=NO_FRAME_HINT)
     return Rendered(paths, end_s, frames)

@@ -74,6 +74,11 @@ class Renderer(Studio[Model]):
         self._tickets = itertools.count(1)
         contract.style.check_loaded(self.model)
 
+    @property
+    def refusal(self) -> str:
+        """Return why the model skips its steps now; "" if it does not."""
+        return self._host.refusal
+
     @classmethod
     def load(
         cls, contract: Contract, config: GivenConfig | Mapping[str, Any], project: Path, *, fps: float | None = None

@@ -51,7 +51,7 @@ CLIENT = "c-1"
 # Seconds of the fake clock; no test waits longer.
 PATIENCE_S = 60.0
 NO_FRAME = "the model made no frame in {:g} s of its time"
-NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should yield, or emit, by then"
+NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should make its first step by then"
 JOINED_AT_UNIX = 0.0
 
 

@@ -363,3 +363,9 @@ async def test_a_viewer_sees_what_the_controller_makes(seed: RunningServer) -> N
     async with controlling(seed.url) as controller, client(seed.url, role="viewer") as viewer:
         n = await begin(seed, controller)
         assert (await shown(viewer, 40)).header.applied == n
+
+
+def test_a_rendering_without_a_frame_names_the_refusal(tmp_path: Path) -> None:
+    outcome = reactor("render", str(copied("seed_app", tmp_path)), "--seconds", "0.5", "--out", "frames/", cwd=tmp_path)
+    assert outcome.code == 1
+    assert "the model showed nothing in 0.5 s of its time: it skips its steps: waiting for a seed image" in outcome.err

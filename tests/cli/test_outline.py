@@ -40,6 +40,10 @@ def test_an_empty_model_has_every_section(lines: Lines) -> None:
     ]
 
 
+def test_one_frame_is_queued(lines: Lines) -> None:
+    assert lines(buffer_size=1)[0] == "  rate      30 fps; up to 1 frame queued"
+
+
 def test_a_rate_that_follows_the_compute_time(lines: Lines) -> None:
     rate, *_ = lines(fps=None, max_fps=24.0)
     assert rate == "  rate      as fast as it computes, 1 to 24 fps; up to 4 frames queued"

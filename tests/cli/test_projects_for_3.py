@@ -42,7 +42,7 @@ def test_check_prints_what_is_not_used_and_the_gpus_that_are_missing(tmp_path: P
     outcome = reactor("check", ".", cwd=project(tmp_path))
     assert (outcome.code, outcome.out.splitlines()[0]) == (0, "dreamer  pipeline:MyModel"), outcome.err
     notice, warning = outcome.err.splitlines()
-    assert notice == "a project for 3.x; not used here: model.version, model.resources"
+    assert notice == "a project for 3.x; not used here: model.version"
     assert warning.startswith("warning: the model asks for 99 GPUs, and ")
 
 
@@ -81,3 +81,13 @@ def test_a_value_for_a_file_that_is_no_mapping_is_an_error(tmp_path: Path) -> No
     assert reactor("check", ".", cwd=tmp_path).code == 0
     outcome = reactor("check", ".", "--set", "steps=4", cwd=tmp_path)
     assert (outcome.code, "conf.bin isn't UTF-8 text" in outcome.err) == (2, True), outcome.err
+
+
+def test_values_for_a_config_file_that_is_no_yaml_are_refused_with_the_reason(tmp_path: Path) -> None:
+    project(tmp_path)
+    (tmp_path / "reactor.yaml").write_text("runtime: {import: pipeline:MyModel, config: my.toml}\n")
+    (tmp_path / "my.toml").write_text("size = 96\n")
+    outcome = reactor("check", "--set", "size=3", cwd=tmp_path)
+    assert outcome.code == 2
+    assert "error: my.toml is text, not a mapping" in outcome.err
+    assert "hint: --set needs a YAML mapping: change the value in the file" in outcome.err

@@ -226,7 +226,8 @@ class Supervisor:
             logger.error("the model's process %s", how, extra=self._ids())
             callbacks.on_lost(how)
         else:
-            logger.error("the model's process %s; it is started again in %.1f s", how, pause_s, extra=self._ids())
+            when = f"in {pause_s:.1f} s" if pause_s else "now"
+            logger.error("the model's process %s; it is started again %s", how, when, extra=self._ids())
             callbacks.on_lost(f"{how}; it is started again")
         return pause_s
 
