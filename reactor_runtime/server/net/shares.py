@@ -12,6 +12,8 @@ ADDRESS_PER_S = 0.05
 # Enough for several people behind one address who open the page.
 ADDRESS_AT_ONCE_S = 1.0
 AT_ONCE_S = 0.1
+# Of a client that may not send to a model.
+VIEWER_PER_S = 0.005
 POOL_PER_S = 0.1
 # More than a thread can spend, even if long work counts more.
 PROXY_PER_S = 10.0
@@ -79,6 +81,8 @@ class AddressShare(Share):
     def __init__(self, pool: TokenBucket, now: float, per_s: float = ADDRESS_PER_S) -> None:
         super().__init__(per_s, TokenBucket(0, 0), now, ADDRESS_AT_ONCE_S)
         self._pool = pool
+        # The shares of clients that have gone, which are not whole again.
+        self._returned: list[Share] = []
 
     def take(self, now: float, cost: float) -> bool:
         """Lend a WebSocket time from this share, or else from the pool of all addresses."""
@@ -86,6 +90,33 @@ class AddressShare(Share):
             return self._pool.take(now, cost)
         self.left_s -= cost
         return True
+
+    def of_client(self, now: float) -> Share:
+        """Return the share of a new client: that of one that has gone, with the least left, if there is one.
+
+        Otherwise a client that connects again and again would have a whole share each time.
+        """
+        self._forget_whole(now)
+        if not self._returned:
+            return Share(VIEWER_PER_S, self, now)
+        share = min(self._returned, key=lambda each: each.left_s)
+        self._returned.remove(share)
+        return share
+
+    def take_back(self, share: Share, now: float) -> None:
+        """Keep the share of a client that has gone until it is whole again."""
+        share.left(now)
+        share.per_s = VIEWER_PER_S
+        self._returned.append(share)
+        self._forget_whole(now)
+
+    def is_whole(self, now: float) -> bool:
+        """Return whether a new share would be the same."""
+        self._forget_whole(now)
+        return not self._returned and self.left(now) >= ADDRESS_AT_ONCE_S
+
+    def _forget_whole(self, now: float) -> None:
+        self._returned = [each for each in self._returned if each.part_left(now) < 1]
 
 
 class Accounts:
@@ -108,7 +139,7 @@ class Accounts:
         if share is None:
             if len(self._shares) >= self._most:
                 # A share that is whole again need not be kept: a new one is the same.
-                self._shares = {each: old for each, old in self._shares.items() if old.left(now) < ADDRESS_AT_ONCE_S}
+                self._shares = {each: old for each, old in self._shares.items() if not old.is_whole(now)}
                 self._most = max(MOST_SOURCES, 2 * len(self._shares))
             share = self._shares[network] = AddressShare(self._pool, now)
         return share

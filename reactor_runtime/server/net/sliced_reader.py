@@ -19,12 +19,11 @@ from reactor_runtime.server.net.limits import (
 )
 from reactor_runtime.server.net.message_reader import Allowance, MessageReader, Violation
 from reactor_runtime.server.net.reading import RECEIVED_S, RECEIVED_S_A_BYTE, SLICE_S, Reading
-from reactor_runtime.server.net.shares import Lender, Share
+from reactor_runtime.server.net.shares import Share
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, CloseCode
 
 MOST_DROPPED_BYTES = 1 << 20
 MESSAGE_S = 10.0
-VIEWER_SHARE = 0.005
 DROPPED = Allowance(MAX_MEDIA_BYTES, 0, f"a message may have {MAX_MEDIA_BYTES} bytes")
 NOTHING = Allowance(0, 0, "nothing may be sent here")
 
@@ -55,7 +54,7 @@ class SlicedReader:
         transport: asyncio.Transport,
         reading: Reading,
         budget: Budget,
-        lender: Lender,
+        share: Share,
         *,
         on_control: Callable[[bytes], None],
         on_violation: Callable[[Violation], None],
@@ -77,7 +76,7 @@ class SlicedReader:
         self._dropped_bytes = self._awaited = 0
         self._timer: asyncio.TimerHandle | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self.share = Share(VIEWER_SHARE, lender, time.monotonic())
+        self.share = share
 
     def feed(self, data: bytes) -> None:
         """Add bytes to read, now or later; drop them after a violation, and after 1 MiB abort the transport."""

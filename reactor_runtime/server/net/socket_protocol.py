@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
+import time
 from asyncio.transports import Transport
 from http import HTTPStatus
 
@@ -72,7 +73,7 @@ class SocketProtocol(ClientConnection):
             transport,
             self._application.reading,
             self._application.receiving,
-            self.share,
+            self.share.of_client(time.monotonic()),
             on_control=self._on_control,
             on_violation=self._on_violation,
         )
@@ -99,6 +100,7 @@ class SocketProtocol(ClientConnection):
         self._connections.discard(self)
         if self._reader is not None:
             self._reader.close()
+            self.share.take_back(self._reader.share, time.monotonic())
             # This breaks cycles of references, also that of the parser, a generator, and the object that holds it.
             self._reader = None
         received = self._conn.close_rcvd

@@ -34,7 +34,7 @@ from reactor_runtime.server.net.limits import (
 )
 from reactor_runtime.server.net.message_reader import Allowance, Violation
 from reactor_runtime.server.net.other_server import receive_messages, socket_sender
-from reactor_runtime.server.net.sliced_reader import VIEWER_SHARE
+from reactor_runtime.server.net.shares import VIEWER_PER_S
 from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
@@ -256,7 +256,7 @@ class ClientReceiver(Generic[S]):
     @property
     def share(self) -> float:
         """Return the seconds of each second that may be spent on what this client sends."""
-        return CONTROLLER_SHARE if self._services.inbound.may_send(self._client) else VIEWER_SHARE
+        return CONTROLLER_SHARE if self._services.inbound.may_send(self._client) else VIEWER_PER_S
 
     def allowance(self, *, is_text: bool) -> Allowance:
         """Return the limits by role and kind; a controller without a session may send, but nothing large is kept."""

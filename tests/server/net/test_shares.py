@@ -11,6 +11,7 @@ from reactor_runtime.server.net.shares import (
     AT_ONCE_S,
     POOL_PER_S,
     RESUMED_S,
+    VIEWER_PER_S,
     Accounts,
     AddressShare,
     Share,
@@ -116,3 +117,28 @@ def test_only_addresses_with_a_recent_use_are_kept(accounts: Accounts) -> None:
         accounts.of(f"other-{number}", 1000.0).spend(1000.0, 0.01)
     assert len(accounts) <= 2 * MOST_SOURCES + 1
     assert accounts.of("host-0", 1000.0) is spent
+
+
+def test_a_client_that_connects_again_has_what_it_left_of_its_share() -> None:
+    address = AddressShare(TokenBucket(0, 0), 0.0)
+    spent, now = 0.0, 0.0
+    while now < 10.0:
+        share = address.of_client(now)
+        while share.left(now) > 0.001:
+            share.spend(now, 0.001)
+            spent += 0.001
+        address.take_back(share, now)
+        now += 0.1
+    assert spent == pytest.approx(AT_ONCE_S + 10 * VIEWER_PER_S, rel=0.1)
+
+
+def test_clients_at_the_same_time_have_a_share_each_and_one_that_rested_is_whole() -> None:
+    address = AddressShare(TokenBucket(0, 0), 0.0)
+    shares = [address.of_client(0.0) for _ in range(3)]
+    for share in shares:
+        share.spend(0.0, 0.001)
+        share.spend(0.0, 0.001)
+        address.take_back(share, 0.0)
+    assert not address.is_whole(0.0)
+    assert {address.of_client(0.0) for _ in range(4)} > set(shares)
+    assert address.is_whole(10.0)

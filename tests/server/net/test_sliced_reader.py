@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import pytest
 from starlette.types import Receive, Scope, Send
@@ -17,6 +18,7 @@ from reactor_runtime.server.net.http_server import ServerConfig, UvicornProtocol
 from reactor_runtime.server.net.limits import PIECES_AT_ONCE, Budget, TokenBucket
 from reactor_runtime.server.net.message_reader import Allowance, Violation
 from reactor_runtime.server.net.reading import Reading
+from reactor_runtime.server.net.shares import VIEWER_PER_S, Share
 from reactor_runtime.server.net.sliced_reader import MOST_DROPPED_BYTES, SlicedReader
 from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
@@ -65,7 +67,7 @@ class Received:
             self.wire,
             Reading(),
             self.budget,
-            TokenBucket(0, 0),
+            Share(VIEWER_PER_S, TokenBucket(0, 0), time.monotonic()),
             on_control=self.controls.append,
             on_violation=self.violations.append,
         )
