@@ -203,7 +203,8 @@ class Dispatcher:
         spec, log = waiting.checked.spec, self._session.log
         skipped = spec.dedupe and self._newest[spec.name] != waiting.n
         if log is not None:
-            log.on_event(self._session.steps, waiting.checked.event, skipped=skipped)
+            session = self._session
+            log.on_event(session.steps, waiting.checked.event, skipped=skipped, waiting=session.is_reading())
         with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
             if skipped:
                 answer: EventApplied | EventRefused | None = self._answer(waiting, None)
@@ -220,9 +221,8 @@ class Dispatcher:
         if log is not None:
             data = {"client": change.client.id, "role": change.client.role, "joined_at": change.client._joined_at_unix}
             name = JOINED if change.joined else LEFT
-            log.on_event(
-                session.steps, ClientEvent(session.id, change.client.id, None, name, json.dumps(data)), skipped=False
-            )
+            event = ClientEvent(session.id, change.client.id, None, name, json.dumps(data))
+            log.on_event(session.steps, event, skipped=False, waiting=session.is_reading())
         if hooks is not None:
             await hooks.apply(change)
         if not change.joined:

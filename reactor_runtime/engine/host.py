@@ -437,6 +437,7 @@ class Host:
             failed=self._handler_failed,
             trace=self._trace,
             log=log,
+            is_reading=lambda: self.inputs.reading,
         )
         if start.session in self._stopped:
             session.stop()

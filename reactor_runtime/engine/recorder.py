@@ -200,10 +200,10 @@ class _SessionRecorder:
                     # The author may change the array when the step continues.
                     self._writing.put(FrameEntry(track, number, array.copy()), array.nbytes)
 
-    def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None:
+    def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool = False) -> None:
         self._end_at_other_contract()
         client = "" if event.client == self._client else event.client
-        entry = EventEntry(step, event.name, event.data_json, skipped, client)
+        entry = EventEntry(step, event.name, event.data_json, skipped, client, waiting)
         self._writing.put(entry, ENTRY_BYTES + len(event.data_json))
 
     def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None:

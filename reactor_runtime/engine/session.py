@@ -50,6 +50,7 @@ class ModelSession:
         trace: TraceRecorder | None = None,
         on_idle: Callable[[], object] = lambda: None,
         log: SessionLog | None = None,
+        is_reading: Callable[[], bool] = lambda: False,
     ) -> None:
         self.id = session_id
         self.client = client
@@ -73,6 +74,8 @@ class ModelSession:
         self.trace = trace
         self.on_idle = on_idle
         self.log = log
+        # Whether the model waits in a read of an input.
+        self.is_reading = is_reading
         self.steps = 0
         # Why the model skips steps now; "" while it makes them.
         self.refusal = ""

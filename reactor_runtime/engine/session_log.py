@@ -48,8 +48,11 @@ class SessionLog(Protocol):
         The arrays may change once this returns.
         """
 
-    def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None:
-        """Receive an event that is about to be handled, or is skipped because a later one of its name waits."""
+    def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool) -> None:
+        """Receive an event that is about to be handled, or is skipped because a later one of its name waits.
+
+        `waiting` is whether the model waits in a read of an input.
+        """
 
     def on_applied(self) -> None:
         """Receive the end of the handler of the last event."""

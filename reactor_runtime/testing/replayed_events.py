@@ -58,7 +58,8 @@ class ReplayedEvents:
                 if self._is_due(event):
                     self._repeat_reload()
                 return
-            if event.step > (self._position.step or 0):
+            step = self._position.step or 0
+            if event.step > step or (event.waiting and event.step == step and not self._position.reading):
                 return
             self._inputs.popleft()
             self._send_event(event)
@@ -71,7 +72,7 @@ class ReplayedEvents:
         sent = ClientEvent(SESSION, event.client or self._client, None, event.name, event.data_json)
         checked = check_event(contract.handled_events, sent, host.uploads)
         if isinstance(checked, CheckedEvent):
-            self._position.handling = True
+            self._position.begin_event(waiting=event.waiting)
             host.receive_message(Hold(SESSION, True))
             host.receive_message(checked)
         else:
@@ -91,7 +92,7 @@ class ReplayedEvents:
             return
         self._present ^= {client}
         host = self._parts[0]
-        self._position.handling = True
+        self._position.begin_event(waiting=event.waiting)
         host.receive_message(Hold(SESSION, True))
         host.receive_message(ClientJoined(SESSION, client, role, joined_at) if joins else ClientLeft(SESSION, client))
 
@@ -130,7 +131,7 @@ class ReplayedEvents:
     def on_applied(self) -> None:
         """Continue after an event was handled."""
         self._position.actions += 1
-        self._position.handling = False
+        self._position.handling = self._position.delays_reads = False
         self._position.wake_reads()
         self.send_next()
         if not self._position.handling:

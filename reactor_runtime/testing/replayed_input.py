@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -32,12 +33,20 @@ class ReplayPosition:
     actions: int = 0
     # An event was sent and is not handled yet.
     handling: bool = False
+    # It came while the model waited in a read, which does not return before the event is handled.
+    delays_reads: bool = False
+    # How many reads wait.
+    reading: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def begin(self) -> None:
         """Begin the session."""
         self.step = 0
         self.wake_reads()
+
+    def begin_event(self, *, waiting: bool) -> None:
+        """Note that an event was sent."""
+        self.handling, self.delays_reads = True, waiting
 
     def wake_reads(self) -> None:
         """Wake the reads that wait, which then read the position again."""
@@ -49,10 +58,20 @@ class ReplayPosition:
         await self._changed.wait()
 
 
+class ModelWaits(Protocol):
+    """Receive the waits of the model for inputs."""
+
+    def send_next(self) -> None:
+        """Called when a read begins."""
+
+    def on_wait(self) -> None:
+        """Called when the model waits for an item that was not recorded there."""
+
+
 class ReplayedReads:
     """Hold the recorded reads of one track, in order; a read gets only items that were read after the same reload.
 
-    `on_wait` is called when the model waits for an item that was not recorded there. `kind` is that of the track.
+    `waits` is told of the waits of the model. `kind` is that of the track.
     """
 
     def __init__(
@@ -60,7 +79,7 @@ class ReplayedReads:
         recording: SessionRecording,
         reads: Iterable[StoredRead],
         position: ReplayPosition,
-        on_wait: Callable[[], object],
+        waits: ModelWaits,
         *,
         kind: str,
     ) -> None:
@@ -68,7 +87,8 @@ class ReplayedReads:
         self._kind = kind
         self._reads = deque(reads)
         self._position = position
-        self.on_wait = on_wait
+        self._waits = waits
+        self.on_wait = waits.on_wait
 
     @property
     def available(self) -> int:
@@ -88,10 +108,23 @@ class ReplayedReads:
                 each.cancel()
             await asyncio.gather(begun, reading, return_exceptions=True)
 
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count a read that waits, in which the events come that were recorded in one."""
+        self._position.reading += 1
+        try:
+            self._waits.send_next()
+            yield
+        finally:
+            self._position.reading -= 1
+
     async def wait_for_steps(self) -> None:
-        """Wait while a handler makes the steps that were recorded before the next read."""
-        while self.running and self._position.handling and self._reads[0].step > (self._position.step or 0):
+        """Wait while a handler makes the steps that were recorded before the next read, or is of an event in it."""
+        while self.running and self._position.handling and self._comes_first():
             await self._position.change()
+
+    def _comes_first(self) -> bool:
+        return self._position.delays_reads or self._reads[0].step > (self._position.step or 0)
 
     @property
     def in_session(self) -> bool:
@@ -159,14 +192,15 @@ class ReplayedBuffer(InputBuffer[Any]):
             early = await self._replayed.before_session(super().read(n, timeout, mode))
             if early is not None:
                 return early
-        await self._replayed.wait_for_steps()
-        # A recorded read of a closed buffer raised BufferClosed, unless items were left.
-        if not self._replayed.running or (self.closed and not self._replayed.available):
-            self._replayed.on_wait()
-            return await super().read(n, timeout, mode)
-        self.reads.calls += 1
-        await asyncio.sleep(0)
-        return self._take()
+        with self._replayed.waiting():
+            await self._replayed.wait_for_steps()
+            # A recorded read of a closed buffer raised BufferClosed, unless items were left.
+            if not self._replayed.running or (self.closed and not self._replayed.available):
+                self._replayed.on_wait()
+                return await super().read(n, timeout, mode)
+            self.reads.calls += 1
+            await asyncio.sleep(0)
+            return self._take()
 
     def try_read(self, n: int = 1, mode: ReadMode = ReadMode.LATEST) -> list[Any] | None:
         if not self._replayed.running:

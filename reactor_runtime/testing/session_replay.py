@@ -252,9 +252,7 @@ class _ReplayLog:
         self._studio = _Attached(host, loop, recorder)
 
     def make_buffer(self, track: str, *arguments: Any, **options: Any) -> InputBuffer[Any]:
-        reads = ReplayedReads(
-            self._recording, self._reads[track], self.progress, self._events.on_wait, kind=self._kinds[track]
-        )
+        reads = ReplayedReads(self._recording, self._reads[track], self.progress, self._events, kind=self._kinds[track])
         return ReplayedBuffer(reads, *arguments, **options)
 
     @property
@@ -312,7 +310,7 @@ class _ReplayLog:
 
     def on_error(self, step: int, error: str) -> None: ...
 
-    def on_event(self, step: int, event: ClientEvent, *, skipped: bool) -> None: ...
+    def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool) -> None: ...
 
     def on_applied(self) -> None:
         self._events.on_applied()

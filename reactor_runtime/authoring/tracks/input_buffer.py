@@ -45,6 +45,11 @@ class WaitTimer:
             self._finished_s += self._clock.now() - self._since
 
     @property
+    def waiting(self) -> bool:
+        """Return whether a reader waits."""
+        return self._waiting > 0
+
+    @property
     def waited_s(self) -> float:
         """Return the sum until now; readers that wait at the same time count once."""
         return self._finished_s + (self._clock.now() - self._since if self._waiting else 0.0)

@@ -164,6 +164,11 @@ class Inputs:
         return [track for track, buffer in self._buffers.items() if buffer.closed]
 
     @property
+    def reading(self) -> bool:
+        """Return whether the model waits in a read."""
+        return self._waits.waiting
+
+    @property
     def waited_s(self) -> float:
         """Return how long the model has waited for input so far, in seconds."""
         return self._waits.waited_s
