@@ -19,3 +19,8 @@ class ErrorCode(StrEnum):
     MODEL_ERROR = "model_error"
     INTERNAL_ERROR = "internal_error"
     UNRESOLVED_UPLOAD = "unresolved_upload"
+    # Of requests for steps.
+    NOT_READY = "not_ready"
+    REFUSED = "refused"
+    COMMAND_FAILED = "command_failed"
+    FAILED = "failed"

@@ -18,7 +18,7 @@ REPLACED = (
     "Probe|Pulse|Seam|Seat|Strangers|Tally|Tape|Usher|Visitor|Way|Whoever"
 )
 # Documented names of two public modules: `reactor_runtime.client`, and `reactor_runtime.testing` or `.interface`.
-PUBLIC_TWICE = frozenset({"Frame", "Message", "ModelContract"})
+PUBLIC_TWICE = frozenset({"Frame", "Message", "ModelContract", "StepsResult"})
 
 
 @cache

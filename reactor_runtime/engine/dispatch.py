@@ -1,6 +1,7 @@
 """Events in the engine: checked at once, numbered, kept until the step is over, handled in order.
 
-Clients that come and go are kept in the same queue, so that hooks and handlers run in the order of what has happened.
+Clients that come and go, and requests for steps, are kept in the same queue, so that hooks, handlers and steps run in
+the order of what has happened.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pa
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import MOST_MESSAGE, FieldError, InvalidEvent, from_author, shortened
-from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, ToServer
+from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, StepRequest, ToServer
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,28 @@ class ClientChange:
     joined: bool
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedInput:
+    """Hold a value for a state field, or a command: an event, which is checked when the request is the next to do.
+
+    `path` is its place in the request, `data_json` the value of the field, or the data of the event.
+    """
+
+    path: str
+    name: str
+    data_json: str
+    is_field: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedSteps:
+    """Hold a request for steps and its inputs; the first of these is event number `first`."""
+
+    request: StepRequest
+    inputs: tuple[RequestedInput, ...]
+    first: int = 0
+
+
 class ClientHooks(Protocol):
     """Call the hooks of the model for clients that come and go."""
 
@@ -118,7 +141,7 @@ class Dispatcher:
         self._session = session
         self._state = state
         self._send = send
-        self._waiting: deque[_Numbered | ClientChange] = deque()
+        self._waiting: deque[_Numbered | ClientChange | RequestedSteps] = deque()
         self._waiting_bytes = 0
         self._accepted = 0
         self._newest: dict[str, int] = {}
@@ -126,6 +149,38 @@ class Dispatcher:
     @property
     def waiting(self) -> bool:
         return bool(self._waiting)
+
+    @property
+    def requested(self) -> RequestedSteps | None:
+        """Return the request for steps that is next in the queue; None if something else is, or nothing."""
+        first = self._waiting[0] if self._waiting else None
+        return first if isinstance(first, RequestedSteps) else None
+
+    def accept_request(self, requested: RequestedSteps) -> bool:
+        """Number the inputs of a request for steps, and keep it; return False, and do not, if 1,000 items wait.
+
+        Nothing later is handled before `finish_request`.
+        """
+        if len(self._waiting) >= MOST_WAITING:
+            return False
+        self._waiting.append(replace(requested, first=self._accepted + 1))
+        self._accepted += len(requested.inputs)
+        self._session.wake()
+        return True
+
+    def finish_request(self) -> None:
+        """Remove the request at the head of the queue."""
+        assert self.requested is not None, "it stays there until its steps are made"
+        self._waiting.popleft()
+
+    def drop_requests(self, *, but: RequestedSteps | None) -> None:
+        """Drop the requests for steps, except one that is begun."""
+        self._waiting = deque(each for each in self._waiting if each is but or not isinstance(each, RequestedSteps))
+
+    def continue_from(self, former: Dispatcher) -> None:
+        """Take over what waits, and the numbers of events, from the dispatcher before a reset."""
+        self._waiting, self._waiting_bytes = former._waiting, former._waiting_bytes
+        self._accepted, self._newest = former._accepted, former._newest
 
     def accept(self, checked: CheckedEvent) -> None:
         """Number and keep an event, or refuse it if 1,000 or 4 MiB wait.
@@ -165,7 +220,7 @@ class Dispatcher:
         """Check the waiting events against the contract of new code; those that it does not accept are answered."""
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
-            if isinstance(each, ClientChange):
+            if not isinstance(each, _Numbered):
                 self._waiting.append(each)
                 continue
             checked = check(each.checked.event)
@@ -179,29 +234,40 @@ class Dispatcher:
         """Run the handlers of the events that wait now, and hooks, in order; SessionStopped skips the rest.
 
         Events that come during the call, and those left after `LONGEST_S`, wait for the next call, so that any number
-        of events leaves time for steps. If any are left, the session is woken.
+        of events leaves time for steps. If any are left, the session is woken. Those behind a request for steps wait
+        for the end of that.
         """
         until = self._session.now() + LONGEST_S
         for _ in range(len(self._waiting)):
             # New code may have refused them while a handler waited.
-            if not self._waiting:
+            if not self._waiting or self.requested is not None:
                 break
             await self._run_next(hooks)
             if self._session.now() >= until:
                 break
-        if self._waiting:
+        if self._waiting and self.requested is None:
             self._session.wake()
             await asyncio.sleep(0)
 
+    async def apply_input(self, n: int, checked: CheckedEvent) -> EventRefused | None:
+        """Run the handler of an input of the request at the head as event `n`; return why it failed, if it did."""
+        return await self._run_event(_Numbered(n, checked), sends_refusal=False)
+
     async def _run_next(self, hooks: ClientHooks | None) -> None:
         waiting = self._waiting.popleft()
+        assert not isinstance(waiting, RequestedSteps), "the caller leaves these at the head"
         if isinstance(waiting, ClientChange):
             await self._apply_change(waiting, hooks)
             return
         self._waiting_bytes -= len(waiting.checked.event.data_json)
-        began = self._trace_began()
-        spec, log = waiting.checked.spec, self._session.log
-        skipped = spec.dedupe and self._newest[spec.name] != waiting.n
+        spec = waiting.checked.spec
+        await self._run_event(waiting, skipped=spec.dedupe and self._newest[spec.name] != waiting.n)
+
+    async def _run_event(
+        self, waiting: _Numbered, *, skipped: bool = False, sends_refusal: bool = True
+    ) -> EventRefused | None:
+        """Run the handler of an event, unless it is skipped, and send its answer; return that if it is a refusal."""
+        began, log = self._trace_began(), self._session.log
         if log is not None:
             session = self._session
             log.on_event(session.steps, waiting.checked.event, skipped=skipped, waiting=session.is_reading())
@@ -211,10 +277,12 @@ class Dispatcher:
             else:
                 answer = await self._handle(waiting)
         self._record_spans(waiting, began)
-        if answer is not None:
+        refused = replace(answer, n=waiting.n) if isinstance(answer, EventRefused) else None
+        if answer is not None and (refused is None or sends_refusal):
             self._send(replace(answer, n=waiting.n))
         if log is not None:
             log.on_applied()
+        return refused
 
     async def _apply_change(self, change: ClientChange, hooks: ClientHooks | None) -> None:
         session, log = self._session, self._session.log

@@ -12,6 +12,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from reactor_runtime import errors
@@ -31,6 +32,7 @@ from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap, OnStep
 from reactor_runtime.engine.drivers.registry import make_driver
+from reactor_runtime.engine.drivers.stepping import read_request, refuse
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs, MakeBuffer, make_input_buffer
@@ -60,6 +62,9 @@ logger = logging.getLogger(__name__)
 LONGEST_END_S = 2.0
 # An event that refers to a file comes after it; a file without one by then is for `@file_uploaded`.
 REFERENCE_S = 2.0
+NO_STEPS = "a {} makes no steps that a program could request: connect without generation=stepped"
+NOT_STEPPED = "the session steps by itself: connect with generation=stepped to request its steps"
+TOO_MANY_REQUESTS = "the model is behind: 1,000 requests and events wait"
 
 
 class Host:
@@ -162,6 +167,7 @@ class Host:
             swap,
             seconds=seconds or clock.now,
             on_step=on_step,
+            uploads=self.uploads,
         )
         self._driver = make_driver(parts)
         self.stalled = self._driver.stalled
@@ -424,27 +430,16 @@ class Host:
             self._sink.send(ipc.EventRefused(session.id, sender, None, "", ErrorCode.BAD_MEDIA, f"{track}: {error}"))
 
     async def _serve_session(self, start: ipc.StartSession) -> None:
-        client = self._client_info(start.client, "controller", start.joined_at_unix)
-        reloaded = None
-        if self.reloader is not None and self._reload is not None:
-            reloaded = _outcome("applied", self.served.version, self._reload)
-        log = None if self._logs is None else self._logs.start_log(start, self.served.contract, reloaded)
-        session = ModelSession(
-            start.session,
-            client,
-            self._clock,
-            time.time(),
-            failed=self._handler_failed,
-            trace=self._trace,
-            log=log,
-            is_reading=lambda: self.inputs.reading,
-        )
-        if start.session in self._stopped:
-            session.stop()
+        style = self.served.contract.style
+        if start.stepped and not style.has_steps:
+            self._sink.send(ipc.Ended(start.session, None, NO_STEPS.format(style.base.__name__)))
+            return
         if self._leaks is not None:
             self._leaks.begin()
-        with self._log.running(log, lambda: session.steps):
-            raised = await self._run_session(session)
+        session, raised = await self._run_until_reset(start, None)
+        while raised is None and session.reset_for is not None and self._lost is None:
+            session.end_log()
+            session, raised = await self._run_until_reset(start, session)
         failure = None
         if self._lost is not None:
             self.crashed = True
@@ -465,6 +460,35 @@ class Host:
         error = None if failure is None else errors.to_json(failure)
         self._sink.send(ipc.Ended(session.id, error, session.end_reason, crashed=self.crashed))
 
+    async def _run_until_reset(
+        self, start: ipc.StartSession, former: ModelSession | None
+    ) -> tuple[ModelSession, BaseException | None]:
+        """Serve a session until its end, or until a request for steps resets it; return as `_run_session`."""
+        client = self._client_info(start.client, "controller", start.joined_at_unix)
+        if former is not None and former.reset_for is not None:
+            start = replace(start, seed=former.reset_for.seed)
+        reloaded = None
+        if self.reloader is not None and self._reload is not None:
+            reloaded = _outcome("applied", self.served.version, self._reload)
+        log = None if self._logs is None else self._logs.start_log(start, self.served.contract, reloaded)
+        session = ModelSession(
+            start.session,
+            client,
+            self._clock,
+            time.time(),
+            failed=self._handler_failed,
+            trace=self._trace,
+            log=log,
+            is_reading=lambda: self.inputs.reading,
+            stepped=start.stepped,
+            seed=start.seed if log is None else log.seed,
+            former=former,
+        )
+        if start.session in self._stopped:
+            session.stop()
+        with self._log.running(log, lambda: session.steps):
+            return session, await self._run_session(session)
+
     def _client_info(self, client: str, role: str, joined_at_unix: float) -> ClientInfo:
         # A program of 3.x compares it with `time.monotonic()`.
         is_of_3 = self.served.contract.follows_clients
@@ -480,15 +504,20 @@ class Host:
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""
         dispatcher = self._driver.dispatcher(session)
+        if self._current is not None:
+            # What came since the reset waits there.
+            dispatcher.continue_from(self._current[1])
         self._ids.update(session=session.id, client=session.client.id)
         self._current = session, dispatcher
         self.runtime.begin_session(session)
         self._moderation.begin_session(session, lambda checked: self._accept(checked, dispatcher.accept))
         if self.reloader is not None:
             self.reloader.begin_session()
-        self.uploads.begin_session(session.id)
+        if session.reset_by is None:
+            self.uploads.begin_session(session.id)
+        if session.seed is not None:
+            seed_generators(session.seed)
         if session.log is not None:
-            seed_generators(session.log.seed)
             session.log.on_begin()
         self._end_watch.on_start(session.id)
         self.first_step.start_timer()
@@ -502,10 +531,11 @@ class Host:
             self._failed(raised)
             ended_by = raised
         self._end_watch.on_end()
-        self._current = None
         self._moderation.end_session()
         self.runtime.end_session()
-        self.uploads.clear()
+        if session.reset_for is None or ended_by is not None:
+            self._current = None
+            self.uploads.clear()
         return ended_by
 
     def _is_dropped(self, raised: BaseException) -> bool:
@@ -529,6 +559,9 @@ class Host:
                 self.reloader.reload(author.given_config(message), message.presets, everything=message.everything)
             case ipc.Credit():
                 self._emitter.credit(message)
+            case ipc.StepRequest():
+                if current is not None and current[0].id == message.session:
+                    self._accept_request(*current, message)
             case ipc.StartSession():
                 self._starts.put_nowait(message)
             case ipc.StopSession():
@@ -544,17 +577,28 @@ class Host:
                     left = current[0].clients.pop(message.client, None)
                     if left is not None:
                         self._moderation.drop_client(left.id)
+                        if left.role == "controller":
+                            self._driver.drop_requests()
                         current[1].accept_change(ClientChange(left, joined=False))
                         self._end_waits(current[0])
             case ipc.Hold():
                 if current is not None and current[0].id == message.session:
                     current[0].hold(message.held)
+                    if message.held:
+                        # The answers would go to a connection that is lost.
+                        self._driver.drop_requests()
             case ipc.ClientMedia():
                 self.inputs.push_media(message)
             case ipc.Shutdown():
                 self._starts.put_nowait(None)
                 if current is not None:
                     self._driver.stop_session(current[0])
+
+    def _accept_request(self, session: ModelSession, dispatcher: Dispatcher, request: ipc.StepRequest) -> None:
+        if not session.stepped:
+            self._sink.send(refuse(request, ErrorCode.NOT_READY, NOT_STEPPED))
+        elif not dispatcher.accept_request(read_request(request)):
+            self._sink.send(refuse(request, ErrorCode.RATE_LIMITED, TOO_MANY_REQUESTS))
 
     def _end_waits(self, session: ModelSession) -> None:
         """End a step that waits for a frame of the clients, who are all gone: their hooks come after it."""

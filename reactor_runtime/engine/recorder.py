@@ -112,7 +112,7 @@ class Recorder:
             model=f"{contract.model.__module__}:{contract.model.__qualname__}",
             config=self._config if reloaded is None else to_text(reloaded.config),
             contract=contract.to_json(),
-            seed=secrets.randbelow(MOST_SEEDS),
+            seed=secrets.randbelow(MOST_SEEDS) if start.seed is None else start.seed,
             client=start.client,
             joined_at=start.joined_at_unix,
             started_at=time.time(),

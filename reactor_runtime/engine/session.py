@@ -15,6 +15,7 @@ from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.seeds import MOST_SEEDS, seed_generators
 from reactor_runtime.engine.session_log import ReloadOutcome, SessionLog
 from reactor_runtime.engine.trace import TraceRecorder
+from reactor_runtime.ipc.messages import StepRequest
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,8 @@ class ModelSession:
     `on_idle` after each step that made no frame. `client` has started the session, `clients` are those that are there
     now, by id. `deserted` pauses steps while none of them is. A driver sets `crashed` before it raises an exception
     after which the model has to be loaded again. `steps` counts the outputs of the model, and its Idles; `log` receives
-    what happens.
+    what happens. A `stepped` session makes the steps that are requested; `seed` is set in the generators of random
+    numbers. With `former` it continues a session that was reset: with its clients, as a new session for the model.
     """
 
     def __init__(
@@ -51,12 +53,20 @@ class ModelSession:
         on_idle: Callable[[], object] = lambda: None,
         log: SessionLog | None = None,
         is_reading: Callable[[], bool] = lambda: False,
+        stepped: bool = False,
+        seed: int | None = None,
+        former: ModelSession | None = None,
     ) -> None:
         self.id = session_id
         self.client = client
-        self.clients = {client.id: client}
+        self.stepped = stepped
+        self.seed = seed
+        # The request that has reset the former session, and the one for which another session begins now.
+        self.reset_by = None if former is None else former.reset_for
+        self.reset_for: StepRequest | None = None
+        self.clients: dict[str, ClientInfo] = {client.id: client} if former is None else former.clients
         # Those that have left, until their @disconnected is due: the events that they have sent before come first.
-        self.leaving: dict[str, ClientInfo] = {}
+        self.leaving: dict[str, ClientInfo] = {} if former is None else former.leaving
         self.deserted = False
         # Whether reads that waited were interrupted, because no client was left.
         self.waits_ended = False
@@ -66,9 +76,9 @@ class ModelSession:
         self.started_at = clock.now()
         self.stopping = False
         self.input_pending = False
-        self._held = False
+        self._held: bool = former is not None and former._held
         self._clock = clock
-        self.applied = 0
+        self.applied: int = 0 if former is None else former.applied
         self._unshown: deque[tuple[int, float]] = deque(maxlen=MOST_UNSHOWN)
         self.failed = failed
         self.trace = trace
@@ -133,6 +143,11 @@ class ModelSession:
         log, self.log = self.log, None
         if log is not None:
             log.on_end(self.steps, error)
+
+    def begin_anew(self, request: StepRequest) -> None:
+        """Stop this session so that another begins with the same clients, for a request with `reset`."""
+        self.reset_for = request
+        self.stop()
 
     def stop(self, *, grace_s: float = 0.0) -> None:
         """Stop the session: wake the driver, and cancel the author's coroutine if it still waits after `grace_s`.

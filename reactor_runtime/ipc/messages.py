@@ -40,11 +40,17 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class StartSession:
-    """server → engine: a controller has connected; answered by Started, later by Ended."""
+    """server → engine: a controller has connected; answered by Started, later by Ended.
+
+    A `stepped` session makes the steps that its controller requests. `seed` is for the generators of random numbers;
+    None: any.
+    """
 
     session: str
     client: str
     joined_at_unix: float
+    stepped: bool = False
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,23 @@ class ClientEvent:
     name: str
     data_json: str
     arrived_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepRequest:
+    """server → engine, in a stepped session: make `steps` steps with these inputs before them; answered by Stepped.
+
+    `data_json` is an object with `state` and `commands`, or without. With `reset` the session begins anew before, with
+    `seed` in the generators of random numbers, and another Started comes.
+    """
+
+    session: str
+    client: str
+    ticket: str | int | None
+    steps: int
+    data_json: str
+    reset: bool = False
+    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +401,27 @@ class EventApplied:
 
 
 @dataclass(frozen=True, slots=True)
+class Stepped:
+    """engine → server: the steps of a StepRequest are made, and all of its bundles and messages were sent before.
+
+    `step` is the number of the newest step since the last reset, `steps` how many this request has made in `elapsed_s`.
+    `frames` has, for each track with frames or sound of this request, the number of the first and how many they are.
+    `code`, `message` and `fields` are why the other steps were refused; `code` is "" if none was.
+    """
+
+    session: str
+    client: str
+    ticket: str | int | None
+    step: int
+    steps: int
+    elapsed_s: float
+    frames: dict[str, list[int]]
+    code: str = ""
+    message: str = ""
+    fields: list[dict[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
 class EventRefused:
     """engine → server: the event changed nothing, or its handler failed; `fields` are {path, message} objects.
 
@@ -460,6 +504,7 @@ ToEngine = (
     | ClientLeft
     | Hold
     | ClientEvent
+    | StepRequest
     | ClientMedia
     | UploadedBytes
     | Credit
@@ -486,6 +531,7 @@ ToServer = (
     | StateChanged
     | EventApplied
     | EventRefused
+    | Stepped
     | Kept
     | InputsTaken
     | InputLost

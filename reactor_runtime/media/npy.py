@@ -29,15 +29,26 @@ def encode(frame: NDArray[np.uint8]) -> bytes:
     return b"".join((_head(height, width), np.ascontiguousarray(frame).data))
 
 
+def read_size(file: bytes) -> tuple[int, int]:
+    """Return height and width of the frame in a file. Raises `WireError` with BAD_MEDIA for any other file."""
+    return _read_head(file)[:2]
+
+
 def decode(file: bytes) -> NDArray[np.uint8]:
-    """Return the frame of a file as a new array. Raises `WireError` with BAD_MEDIA for any other file."""
+    """Return the frame of a file as a new array. Raises as `read_size`."""
+    height, width, start = _read_head(file)
+    return np.frombuffer(file, np.uint8, offset=start).reshape(height, width, 3).copy()
+
+
+def _read_head(file: bytes) -> tuple[int, int, int]:
+    """Return height, width and where the pixels begin."""
     head = _HEAD.match(file)
     if head is None:
         raise WireError(ErrorCode.BAD_MEDIA, "NPY that holds no uint8 array of shape (height, width, 3)")
     height, width = int(head[1]), int(head[2])
-    if len(file) != head.end() + height * width * 3:
+    if not height * width or len(file) != head.end() + height * width * 3:
         raise WireError(ErrorCode.BAD_MEDIA, f"NPY of {len(file)} bytes for a frame of {width}×{height}")
-    return np.frombuffer(file, np.uint8, offset=head.end()).reshape(height, width, 3).copy()
+    return height, width, head.end()
 
 
 @functools.lru_cache(maxsize=64)

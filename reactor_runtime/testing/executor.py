@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
+from reactor_runtime.authoring.events.messages import CommandError
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.authoring.styles.styles import style_of
 from reactor_runtime.authoring.tracks.track_payload import TrackPayload
 from reactor_runtime.authoring.tracks.tracks import Output, payloads
+from reactor_runtime.ipc.messages import StartSession, Stepped, StepRequest
 from reactor_runtime.media.tensors import copied
-from reactor_runtime.testing.recorder import Message
-from reactor_runtime.testing.studio import Studio
+from reactor_runtime.testing.recorder import Frame, Message
+from reactor_runtime.testing.studio import CLIENT, JOINED_AT_UNIX, Studio, to_sent, upload_values
 
 M = TypeVar("M", bound=Model)
 
@@ -35,6 +38,20 @@ class StepResult:
     output: Any
     compute_time: float
     messages: list[Message]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepsResult:
+    """Hold the result of the steps of one `step()`.
+
+    `step` is the number of the newest step since the last reset; `frames` and `messages` are in order. `elapsed_s` is
+    their duration in real seconds.
+    """
+
+    step: int
+    frames: list[Frame]
+    messages: list[Message]
+    elapsed_s: float
 
 
 class PipelineExecutor(Studio[M]):
@@ -62,6 +79,50 @@ class PipelineExecutor(Studio[M]):
         """Return the session's state, an instance of the model's InputState; RuntimeError without a session."""
         self._need_session()
         return self.model.state
+
+    def connect(self, *, stepped: bool = False) -> None:
+        """Connect the client, as `Studio.connect` does; with `stepped` the session makes steps in `step()` alone."""
+        self._connect(StartSession(f"s-{next(self._numbers)}", CLIENT, JOINED_AT_UNIX, stepped))
+
+    def step(
+        self,
+        n: int = 1,
+        *,
+        state: Mapping[str, Any] | None = None,
+        commands: Sequence[tuple[str, Mapping[str, Any]]] = (),
+        media: Mapping[str, Sequence[object]] | None = None,
+        reset: bool = False,
+        seed: int | None = None,
+    ) -> StepsResult:
+        """Make `n` steps of a stepped session, as `step` of the client does on a server.
+
+        Before them, in this order: with `reset`, or a `seed` for the generators of random numbers, the session begins
+        anew; `state` sets fields; `commands` are events; `media` goes into the buffers of input tracks. Raises
+        CommandError if the request was refused, and the exception of a step.
+        """
+        self._need_session()
+        recorder, ticket = self._recorder, next(self._numbers)
+        recorder.frames.clear()
+        recorder.unread.clear()
+        for track, items in (media or {}).items():
+            for item in items:
+                self.push_media(track, item)
+        inputs = {
+            "state": dict(state or {}),
+            "commands": [{"command": name, "data": dict(data)} for name, data in commands],
+        }
+        data_json = json.dumps(to_sent("step", upload_values(inputs, self._host.uploads)))
+        self._host.receive_message(
+            StepRequest(self._session, CLIENT, ticket, n, data_json, reset or seed is not None, seed)
+        )
+        self._wait.until(lambda: ticket in recorder.answers or recorder.ended, f"{n} steps")
+        answer = recorder.answers.pop(ticket, None)
+        if not isinstance(answer, Stepped):
+            raise RuntimeError("the model has ended the session")
+        if answer.code:
+            raise CommandError(answer.code, answer.message)
+        messages, recorder.unread = recorder.unread, []
+        return StepsResult(answer.step, list(recorder.frames), messages, answer.elapsed_s)
 
     def __iter__(self) -> Self:
         return self

@@ -24,6 +24,7 @@ from reactor_runtime.ipc.messages import (
     ModelWarning,
     Reloaded,
     Started,
+    Stepped,
     ToServer,
 )
 from reactor_runtime.testing.clock import FakeClock
@@ -70,7 +71,7 @@ class OutputRecorder:
         self.frames: list[Frame] = []
         self.messages: list[Message] = []
         self.unread: list[Message] = []
-        self.answers: dict[str | int | None, EventApplied | EventRefused] = {}
+        self.answers: dict[str | int | None, EventApplied | EventRefused | Stepped] = {}
         self.failures: list[BaseException] = []
         self.warnings: list[ReactorError] = []
         self.reloaded: Reloaded | None = None
@@ -90,10 +91,11 @@ class OutputRecorder:
     def send(self, message: ToServer) -> None:
         match message:
             case MessageSent():
-                sent = Message(message.type, message.data)
-                self.messages.append(sent)
-                self.unread.append(sent)
-            case EventApplied() | EventRefused():
+                self._add_message(Message(message.type, message.data))
+            case EventApplied(ticket=None, reply=reply):
+                if reply is not None:
+                    self._add_message(Message(*reply))
+            case EventApplied() | EventRefused() | Stepped():
                 self.answers[message.ticket] = message
             case Flush():
                 self._drop(message)
@@ -108,6 +110,10 @@ class OutputRecorder:
                     logger.warning("%s", message.reason)
             case ModelWarning():
                 self.warnings.append(from_json(message.error))
+
+    def _add_message(self, message: Message) -> None:
+        self.messages.append(message)
+        self.unread.append(message)
 
     def clear(self) -> None:
         """Drop the frames and messages so far."""

@@ -35,6 +35,7 @@ from reactor_runtime.errors import ReactorError, from_json
 from reactor_runtime.ipc.messages import (
     ClientEvent,
     ClientLeft,
+    EventApplied,
     EventRefused,
     Reloaded,
     Shutdown,
@@ -219,10 +220,13 @@ class Studio(Generic[M]):
 
     def connect(self) -> None:
         """Connect the client; return when `@connected` has finished, and raise what it raised."""
+        self._connect(StartSession(f"s-{next(self._numbers)}", CLIENT, JOINED_AT_UNIX))
+
+    def _connect(self, start: StartSession) -> None:
         self._wait.need_open()
         if not self._recorder.ended:
             raise RuntimeError("a client is connected already; disconnect() it first")
-        self._start(StartSession(f"s-{next(self._numbers)}", CLIENT, JOINED_AT_UNIX))
+        self._start(start)
         ready = self._loop.create_task(self._host.runtime.connected.wait())
         try:
             self._wait.until(lambda: ready.done() or self._recorder.ended, "@connected to finish")
@@ -252,8 +256,8 @@ class Studio(Generic[M]):
         """
         self._need_session()
         ticket = next(self._numbers)
-        data = {name: _upload(value, self._host.uploads) for name, value in data.items()}
-        sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(_to_json(event, data)))
+        data = {name: upload_values(value, self._host.uploads) for name, value in data.items()}
+        sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(to_sent(event, data)))
         checked = check_event(self._host.served.contract.events, sent, self._host.uploads)
         if not isinstance(checked, CheckedEvent):
             raise ValueError(checked.message)
@@ -263,12 +267,12 @@ class Studio(Generic[M]):
         answer = answers.pop(ticket, None)
         if isinstance(answer, EventRefused):
             raise CommandError(answer.code, answer.message)
-        return Message(*answer.reply) if answer is not None and answer.reply is not None else None
+        return Message(*answer.reply) if isinstance(answer, EventApplied) and answer.reply is not None else None
 
     def upload(self, file: UploadedFile | bytes) -> None:
         """Upload a file as a client does that sends no event with it; `@file_uploaded` runs 2 s later, in `run()`."""
         self._need_session()
-        _upload(file, self._host.uploads)
+        upload_values(file, self._host.uploads)
 
     def push_media(self, track: str, array: object) -> None:
         """Send frames or sound as a client does; they wait in the buffer of an input track.
@@ -391,23 +395,25 @@ class _Wait:
         return self._loop.run_until(done, until=until)
 
 
-def _upload(value: object, uploads: SessionUploads) -> object:
+def upload_values(value: object, uploads: SessionUploads) -> object:
     """Upload the files among a client's values; return the values with the ids of the files."""
     match value:
         case bytes() | bytearray():
-            return _upload(UploadedFile(bytes(value)), uploads)
+            return upload_values(UploadedFile(bytes(value)), uploads)
         case UploadedFile():
             uploads.add(value)
         case list() | tuple():
-            return [_upload(item, uploads) for item in value]
+            return [upload_values(item, uploads) for item in value]
         case dict():
-            return {key: _upload(item, uploads) for key, item in value.items()}
+            return {key: upload_values(item, uploads) for key, item in value.items()}
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {field.name: _upload(getattr(value, field.name), uploads) for field in dataclasses.fields(value)}
+            return {
+                field.name: upload_values(getattr(value, field.name), uploads) for field in dataclasses.fields(value)
+            }
     return value
 
 
-def _to_json(event: str, data: dict[str, Any]) -> Any:
+def to_sent(event: str, data: object) -> Any:
     """Convert a client's values to JSON values: an Enum to its value, an array to lists."""
     try:
         return to_json(data, event)

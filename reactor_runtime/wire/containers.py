@@ -235,7 +235,7 @@ NPY = NpyContainer()
 # Of what a server sends.
 CONTAINERS: tuple[Container, ...] = (JPEG, WAV, MP4, NPY)
 # Of what clients send for the input tracks.
-INPUTS: tuple[Container, ...] = (JPEG, WAV)
+INPUTS: tuple[Container, ...] = (JPEG, WAV, NPY)
 
 
 def container_of(data: bytes, containers: Sequence[Container] = CONTAINERS) -> Container | None:

@@ -42,6 +42,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "bytes | None": st.none() | st.binary(max_size=200),
     "str | None": st.none() | texts,
     "str | int | None": st.none() | texts | st.integers(),
+    "dict[str, list[int]]": st.dictionaries(texts, st.lists(st.integers(), max_size=2), max_size=2),
     "list[dict[str, Any]]": st.lists(objects, max_size=3),
     "list[dict[str, str]]": st.lists(st.dictionaries(texts, texts, max_size=2), max_size=3),
     "tuple[str, dict[str, Any]] | None": st.none(),  # a list on the other side, see below

@@ -27,4 +27,5 @@ def test_codes_are_those_of_the_specification() -> None:
     assert {str(code) for code in ErrorCode} == {
         "invalid_json", "invalid_message", "unknown_event", "invalid_event", "not_controller", "rate_limited",
         "bad_media", "unknown_track", "model_error", "internal_error", "unresolved_upload",
+        "not_ready", "refused", "command_failed", "failed",
     }  # fmt: skip

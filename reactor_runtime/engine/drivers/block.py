@@ -77,6 +77,9 @@ class BlockDriver:
             self._serving.stop(because="its code changed")
         self._session.wake()
 
+    def drop_requests(self) -> None:
+        """Do nothing: no client requests steps."""
+
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: `should_stop()` returns true, and calls that wait return; may be called twice."""
         session.stop()

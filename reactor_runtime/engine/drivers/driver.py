@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
+from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.dispatch import ClientHooks, Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
@@ -84,7 +85,8 @@ class DriverParts:
     """Hold the parts of the host that drivers use; `failed` is called with exceptions raised outside of sessions.
 
     A driver whose models make steps calls `on_step` with what each has made and its duration by the clock `seconds`.
-    `crash` is called after such an exception of a model that has to be loaded again.
+    `uploads` are the files that requests for steps may refer to. `crash` is called after such an exception of a model
+    that has to be loaded again.
     """
 
     served: ServedModel
@@ -99,6 +101,7 @@ class DriverParts:
     swap: CodeSwap = field(default_factory=NoSwap)
     seconds: Callable[[], float] = lambda: 0.0
     on_step: OnStep = lambda _output, _seconds: None
+    uploads: Mapping[str, UploadedFile] = field(default_factory=lambda: NO_UPLOADS)
 
 
 class Driver(Protocol):
@@ -116,6 +119,9 @@ class Driver(Protocol):
 
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session that is being served."""
+
+    def drop_requests(self) -> None:
+        """Make no other requested step: the controller has gone."""
 
     def start(self) -> None:
         """Start the tasks that live as long as the model."""

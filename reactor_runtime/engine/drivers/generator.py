@@ -14,6 +14,7 @@ from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts, wait_for_code
 from reactor_runtime.engine.drivers.session_hooks import SessionHooks
+from reactor_runtime.engine.drivers.stepping import NOTHING_YIELDED, Stepping
 from reactor_runtime.engine.drivers.steps import Steps, StepTimer, start_pipeline
 from reactor_runtime.engine.served import Version
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
@@ -48,6 +49,9 @@ class GeneratorDriver:
         self._swap = parts.swap
         self._timer = StepTimer(parts.clock.now, lambda: parts.inputs.waited_s + parts.emitter.waited_s, parts.seconds)
         self._on_step = parts.on_step
+        self._uploads = parts.uploads
+        # In a stepped session.
+        self._stepping: Stepping | None = None
         self._session: ModelSession | None = None
         self._steps: Steps | None = None
         self._waited_s = 0.0
@@ -72,6 +76,11 @@ class GeneratorDriver:
         self._inputs.close()
         session.stop(grace_s=READ_GRACE_S if self._inputs else 0.0)
 
+    def drop_requests(self) -> None:
+        """Make no other requested step: the controller has gone."""
+        if self._stepping is not None:
+            self._stepping.drop_requests()
+
     def start(self) -> None:
         """Do nothing: a pipeline runs only in sessions."""
 
@@ -89,6 +98,8 @@ class GeneratorDriver:
         """
         fields = self._state.begin(session)
         self._session = session
+        if session.stepped:
+            self._stepping = Stepping(self._served, session, dispatcher, self._emitter, self._sink.send, self._uploads)
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
         self._sink.send(Started(session.id, session.started_at, fields))
@@ -106,6 +117,9 @@ class GeneratorDriver:
             try:
                 await hooks.close()
             finally:
+                if self._stepping is not None:
+                    self._stepping.close()
+                    self._stepping = None
                 self._state.clear()
                 self._emitter.close()
                 self._session = None
@@ -124,6 +138,8 @@ class GeneratorDriver:
             except BaseException as error:
                 if session.stopping or must_pass(error) or isinstance(error, GeneratorExit):
                     raise
+                if self._stepping is not None:
+                    self._stepping.fail()
                 # The exception of a step that was interrupted for new code is of no interest.
                 if not self._swap.pending and not self._swap.keep_session(error):
                     raise
@@ -139,6 +155,9 @@ class GeneratorDriver:
             began = self._clock.now()
             yielded = await self._run_generator(session, dispatcher, hooks)
             if yielded or session.stopping or self._swap.pending:
+                continue
+            if self._stepping is not None:
+                self._stepping.refuse_rest(NOTHING_YIELDED.format(self._served.contract.style.frames_method))
                 continue
             if not warned:
                 warned = True
@@ -179,6 +198,12 @@ class GeneratorDriver:
             await dispatcher.run_waiting(hooks)
             if session.stopping or self._swap.pending:
                 return False
+            if self._stepping is not None:
+                if await self._stepping.wants_step():
+                    return True
+                if not dispatcher.waiting or dispatcher.requested is not None:
+                    await session.alarm.wait()
+                continue
             step_at = self._emitter.step_at(at_once=self._swap.on_trial)
             if step_at is not None and self._inputs.frame_available:
                 step_at -= self._emitter.pace.early_s
@@ -199,7 +224,8 @@ class GeneratorDriver:
         self._emitter.first_step.start_timer()
         item = await steps.next()
         while True:
-            self._on_step(item, timer.step_s())
+            step_s = timer.step_s()
+            self._on_step(item, step_s)
             try:
                 session.count_step()
                 # This waits for work that is still running on a GPU, which is part of the step.
@@ -219,20 +245,29 @@ class GeneratorDriver:
                     self._emitter.first_step.check(bundles, compute_s, steps.frame)
                 if bundles is None:
                     session.on_idle()
-                    return await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
-                return await self._emitter.emit_bundles(
+                    if self._stepping is None:
+                        await self._pause(session, dispatcher, self._clock.now() + IDLE_S)
+                    elif session.refusal:
+                        self._stepping.refuse_rest(session.refusal)
+                    else:
+                        self._stepping.step_made(step_s)
+                    return
+                await self._emitter.emit_bundles(
                     bundles,
                     compute_time=compute_s,
                     between_s=between_s,
-                    adapt=self._emitter.pace.adaptive,
+                    adapt=self._emitter.pace.adaptive and not session.stepped,
                     author_s=compute_s,
                     meanwhile=functools.partial(dispatcher.run_waiting, hooks),
                 )
+                if self._stepping is not None:
+                    self._stepping.step_made(step_s)
+                return
             except (TypeError, ValueError) as error:
                 # A generator may catch this error and yield the same output for ever; the session can be stopped here.
                 await asyncio.sleep(0)
                 if session.stopping:
-                    return None
+                    return
                 item = await steps.throw(error)
 
     def _worked_since_made(self, now: float) -> float:

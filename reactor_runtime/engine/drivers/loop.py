@@ -52,6 +52,9 @@ class LoopDriver:
         else:
             self._start_new_code()
 
+    def drop_requests(self) -> None:
+        """Do nothing: no client requests steps."""
+
     def stop_session(self, session: ModelSession) -> None:
         """Stop a session: waiting handlers are cancelled, `run()` continues."""
         session.stop()

@@ -25,7 +25,7 @@ from reactor_runtime.clock import Clock
 from reactor_runtime.engine.inputs.input_counter import InputCounter
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.ipc.messages import ClientMedia, InputLost, InputsTaken
-from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media import jpeg, npy, wav
 from reactor_runtime.media.frames import check_audio, check_video
 
 Buffer = InputBuffer[Any]
@@ -249,8 +249,9 @@ class Inputs:
         metadata: bytes | None = None,
         capture_time_us: int | None = None,
     ) -> None:
-        """Push a JPEG or WAV into a track's buffer, with what its client sent with it; drop it after its session."""
-        decode: Callable[[bytes], Any] = jpeg.decode if self._kinds.get(track) == "video" else wav.decode
+        """Push a JPEG, NPY or WAV into a track's buffer with what its client sent; drop it after its session."""
+        pixels = npy.decode if file.startswith(npy.MAGIC) else jpeg.decode
+        decode: Callable[[bytes], Any] = pixels if self._kinds.get(track) == "video" else wav.decode
 
         def decode_frame(data: bytes) -> InputFrame[Any]:
             return InputFrame(decode(data), pts, metadata, capture_time_us)

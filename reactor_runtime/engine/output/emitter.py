@@ -76,14 +76,21 @@ class Emitter:
         self._seqs = {track.name: self._seqs.get(track.name, 0) for track in contract.tracks}
         self._sizes = {track: size for track, size in self._sizes.items() if track in contract.tracks}
 
+    @property
+    def next_seqs(self) -> dict[str, int]:
+        """Return the number of the next frame or piece of sound of each track."""
+        return dict(self._seqs)
+
     def open(self, session: ModelSession) -> None:
         """Start a session with sequence numbers from 0, the declared rate and nothing outstanding."""
         self._session = session
         self._returned_at = None
         self.outstanding.clear()
-        self._seqs = {track.name: 0 for track in self._served.contract.tracks}
+        # For its clients, a session that was reset goes on.
+        before = {} if session.reset_by is None else self._seqs
+        self._seqs = {track.name: before.get(track.name, 0) for track in self._served.contract.tracks}
         self._sizes.clear()
-        self.pace.begin()
+        self.pace.begin(media_time_from=session.started_at if session.stepped else None)
         self._sound_alarm_without_session.ring()
         self._alarm_without_session.ring()
 
@@ -292,9 +299,12 @@ class Emitter:
                 self._next_seq(track)
 
     def flush(self, *, hold: bool = False) -> None:
-        """Drop all that is queued and the rest of a batch that waits in `emit`; unless `hold`, show one black frame."""
+        """Drop all that is queued and the rest of a batch that waits in `emit`; unless `hold`, show one black frame.
+
+        Do nothing in a stepped session, of which clients get every frame.
+        """
         session = self._session
-        if session is None:
+        if session is None or session.stepped:
             return
         self.drop_queued()
         if self._sizes and not hold:
@@ -302,8 +312,11 @@ class Emitter:
         session.wake()
 
     def drop_queued(self) -> None:
-        """Drop all that is queued and the rest of a batch that waits in `emit`; clients keep the newest frame."""
-        if self._session is not None:
+        """Drop all that is queued and the rest of a batch that waits in `emit`; clients keep the newest frame.
+
+        Do nothing in a stepped session.
+        """
+        if self._session is not None and not self._session.stepped:
             self._flushes += 1
             self._sink.send(Flush(self._session.id, before=self._numbers))
             self.pace.restart()

@@ -53,18 +53,25 @@ class Pace:
         self._in_session = False
         # Whether the newest output was made from a new frame of a camera, and no frame was skipped before it.
         self.follows_input = False
+        # When a session began whose time is that of its frames and sound; None where it is that of the clock.
+        self._media_time_from: float | None = None
         self.schedule = self._alone = Schedule(DEFAULT_FPS)
         # The duration of the newest bundle.
         self.length_s = 1 / DEFAULT_FPS
         self._reset()
 
-    def begin(self) -> None:
-        """Start a session; the estimates of the session before are reset."""
+    def begin(self, *, media_time_from: float | None = None) -> None:
+        """Start a session; the estimates of the session before are reset.
+
+        With `media_time_from` bundles are due one after the other from then on, whenever they come.
+        """
         self._reset()
+        self._media_time_from = media_time_from
         self._in_session = True
 
     def end(self) -> None:
         self._reset()
+        self._media_time_from = None
         self._in_session = False
 
     def adopt(self, contract: Contract) -> None:
@@ -118,8 +125,10 @@ class Pace:
         """Set when and how fast the frames of a step play, which was over at `now`, from what is in reserve.
 
         `room` is how many frames may be queued. A model that is too slow for the rate that is set gets no reserve,
-        which could not last. Call it after `adapt`.
+        which could not last, and neither does a session in the time of its media. Call it after `adapt`.
         """
+        if self._media_time_from is not None:
+            return
         interval_s = 1 / self.schedule.fps
         self._reserve.add(frames, compute_s, interval_s=interval_s, room=room)
         slowest_s = (1 + MOST_SLOWER) * frames * interval_s
@@ -159,13 +168,15 @@ class Pace:
         interval_s = self._slower / self.schedule.fps
         durations_s = self._durations_s(bundle) if self._sound_lines else ()
         alone = len(durations_s) == len(bundle)
-        ready_s = min(self._ready_s, interval_s)
+        ready_s, early_s = min(self._ready_s, interval_s), self.early_s
         if not alone:
             ready_s, self._fill_s = max(ready_s, self._fill_s), 0.0
+        if self._media_time_from is not None:
+            now, ready_s, early_s = self._media_time_from, 0.0, 0.0
         if not durations_s:
             self.length_s = interval_s
             length = None if self._slower == 1 else interval_s
-            return self.schedule.next(now, ready_s, length_s=length, early_s=self.early_s)
+            return self.schedule.next(now, ready_s, length_s=length, early_s=early_s)
         self.length_s = max(durations_s) if alone else length_s(durations_s, interval_s)
         if self._fixed and not alone and not self._warned and self.length_s > interval_s * (1 + ROUNDING):
             self._warn(interval_s)
