@@ -19,6 +19,7 @@ from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply, Track
 from reactor_runtime.client.session import Session
 from reactor_runtime.client.status import Phase, Status
+from reactor_runtime.client.steps import StepRefused, StepsResult
 
 __all__ = [
     "AddressError",
@@ -39,6 +40,8 @@ __all__ = [
     "SessionEnded",
     "Sound",
     "Status",
+    "StepRefused",
+    "StepsResult",
     "Track",
     "UploadError",
     "connect",

@@ -18,7 +18,8 @@ _EXAMPLE = "as in http://127.0.0.1:8080"
 class Address:
     """A server: `place` is host and port, `root` the path under which a proxy serves it, without a trailing slash.
 
-    `session` is the id of the session to watch, empty for the one that has run longest.
+    `session` is the id of the session to watch, empty for the one that has run longest. With `stepped` the session
+    makes the steps that this client requests.
     """
 
     secure: bool
@@ -28,6 +29,7 @@ class Address:
     role: Role = "controller"
     session: str = ""
     watch: bool = False
+    stepped: bool = False
 
     @classmethod
     def parse(
@@ -38,6 +40,7 @@ class Address:
         role: Role | None = None,
         session: str | None = None,
         watch: bool = False,
+        stepped: bool = False,
     ) -> Self:
         """Read the address of a page, a socket or a bare host; the other arguments win over its query.
 
@@ -64,11 +67,13 @@ class Address:
             _role(role or query.get("role") or "controller"),
             query.get("session", "") if session is None else session,
             watch or query.get("watch") == "1",
+            stepped or query.get("generation") == "stepped",
         )
 
     def socket(self, **more: str | None) -> str:
         """Return the WebSocket's URL, with `more` in its query, without the token: URLs are logged, headers are not."""
-        options = {"session": self.session, "watch": "1" if self.watch else "", **more}
+        watch, generation = "1" if self.watch else "", "stepped" if self.stepped else ""
+        options = {"session": self.session, "watch": watch, "generation": generation, **more}
         query = {"role": self.role} | {name: value for name, value in options.items() if value}
         return f"{'wss' if self.secure else 'ws'}://{self.place}{self.root}/ws?{urlencode(query)}"
 

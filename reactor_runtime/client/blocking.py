@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply
 from reactor_runtime.client.session import Session, SessionInfo
 from reactor_runtime.client.status import Status
+from reactor_runtime.client.steps import Commands, StepsResult
 
 T = TypeVar("T")
 
@@ -130,6 +131,21 @@ class BlockingSession(SessionInfo):
     def send(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> Reply:
         """Send an event and return its reply once it was applied."""
         return self._thread.run(self._session.send(event, data, **values))
+
+    def step(
+        self,
+        n: int = 1,
+        *,
+        state: Mapping[str, Any] | None = None,
+        commands: Commands = (),
+        media: Mapping[str, Iterable[object]] | None = None,
+        reset: bool = False,
+        seed: int | None = None,
+    ) -> StepsResult:
+        """Make exactly `n` steps of a stepped session, and return all that they have made."""
+        return self._thread.run(
+            self._session.step(n, state=state, commands=commands, media=media, reset=reset, seed=seed)
+        )
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
         """Send an event without a reply; return false, and send nothing, while this client may not send events."""

@@ -20,6 +20,7 @@ def connect(
     role: Role | None = None,
     session: str | None = None,
     watch: bool = False,
+    stepped: bool = False,
     wait: bool = True,
     wait_s: float = 0.0,
     reconnect: bool = True,
@@ -28,7 +29,8 @@ def connect(
     """Connect to a server: `async with connect(url) as session`, or `with connect(url) as session` without a loop.
 
     `url` is the address of the page or of the socket; arguments win over its query. `session` is the id of the session
-    to watch, where several run; `watch` shows the sessions of others during the wait for the turn. Without `wait` the
+    to watch, where several run; `watch` shows the sessions of others during the wait for the turn. With `stepped` the
+    model makes steps only in `session.step()`. Without `wait` the
     session is returned before its turn: `status` shows the phase and `ready()` waits. While no server
     answers, for example because it is starting, `connect` tries again for `wait_s` seconds. A broken connection is
     restored, unless `reconnect` is false: to the same session if the server keeps it (`--resume-grace`); otherwise a
@@ -36,7 +38,7 @@ def connect(
 
     Raises `AddressError` for a wrong address; `Refused`, `Busy` or another `ConnectError` when connecting fails.
     """
-    address = Address.parse(url, token=token, role=role, session=session, watch=watch)
+    address = Address.parse(url, token=token, role=role, session=session, watch=watch, stepped=stepped)
     return Connecting(address, tls=tls, wait=wait, wait_s=wait_s, reconnects=reconnect)
 
 

@@ -8,12 +8,14 @@ ClientError
 ├── SessionEnded       the session is over, `reason` is the cause; `ready()` waits for another one
 ├── ConnectionLost     the connection was lost: the effect of unanswered events is unknown
 ├── EventError         an event was refused and changed nothing, `fields` lists the wrong values
+│   └── StepRefused    steps were refused, `made` has those that were made (in `steps.py`)
 └── UploadError        a file was refused
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from reactor_runtime.errors import FieldError, ReactorError, UsageError
@@ -67,11 +69,21 @@ class ConnectionLost(ClientError):
 class EventError(ClientError):
     """The server answered an event or published media with an error of this `code`; nothing changed.
 
-    `fields` lists every wrong value; `event` is the event's name, empty for media.
+    `fields` lists every wrong value; `event` is the event's name, empty for media. `made` is what was made of requested
+    steps before the error, as in its message.
     """
 
-    def __init__(self, code: str, message: str, *, fields: Iterable[FieldError] = (), event: str = "") -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        fields: Iterable[FieldError] = (),
+        event: str = "",
+        made: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         super().__init__(message)
+        self.made = made
         self.code = code
         self.fields = tuple(fields)
         self.event = event
@@ -83,7 +95,14 @@ class EventError(ClientError):
         faults = [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
         fields = [FieldError(str(each.get("path", "")), str(each.get("message", ""))) for each in faults]
         code = str(data.get("code", "error"))
-        return cls(code, str(data.get("message", code)), fields=fields, event=str(data.get("event", "")))
+        made = data.get("made")
+        return cls(
+            code,
+            str(data.get("message", code)),
+            fields=fields,
+            event=str(data.get("event", "")),
+            made=made if isinstance(made, Mapping) else {},
+        )
 
 
 class UploadError(ClientError):

@@ -56,6 +56,26 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
+class StepAnswer:
+    """The answer to a request for steps: `frames` has the first number and the count of each track."""
+
+    step: int
+    steps: int
+    elapsed_s: float = 0.0
+    frames: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        frames = {str(track): (int(each["first"]), int(each["count"])) for track, each in data["frames"].items()}
+        return cls(int(data["step"]), int(data["steps"]), float(data["elapsed_s"]), frames)
+
+    def has(self, track: str, seq: int) -> bool:
+        """Return whether a frame or a piece of sound was made in these steps."""
+        first, count = self.frames.get(track, (0, 0))
+        return first <= seq < first + count
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
     """A video or audio track of the model; `sample_rate` is None for video."""
 
@@ -155,7 +175,8 @@ class Redirect:
 class Welcome:
     """The server's description of the model and of the session; `resume` and `upload_key` are secrets.
 
-    With `shared` every client of the session may send events.
+    With `shared` every client of the session may send events. A session that is `stepped` makes the steps that its
+    controller requests.
     """
 
     model: str
@@ -169,6 +190,7 @@ class Welcome:
     reload: ReloadNotice | None = None
     shared: bool = False
     encodings: tuple[str, ...] = ()
+    stepped: bool = False
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -187,6 +209,7 @@ class Welcome:
             None if data.get("reload") is None else ReloadNotice.from_data(data["reload"]),
             data.get("shared") is True,
             tuple(map(str, data.get("encodings") or ())),
+            data.get("generation") == "stepped",
         )
 
     @property

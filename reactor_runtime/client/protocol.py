@@ -23,6 +23,7 @@ from reactor_runtime.client.messages import (
     Redirect,
     ReloadNotice,
     Reply,
+    StepAnswer,
     Welcome,
     write,
     write_event,
@@ -43,7 +44,7 @@ _NOT_KEPT = "the connection was lost, and the server did not keep the session"
 # Of a server without `--reload`, or to a client that may not keep.
 KEEP_REFUSALS = (ErrorCode.INVALID_MESSAGE, ErrorCode.NOT_CONTROLLER)
 
-Answer = Reply | ClientError
+Answer = Reply | StepAnswer | ClientError
 
 
 class SessionScope:
@@ -74,7 +75,7 @@ class PendingEvent:
     """Hold an event without an answer yet; `on_answer` is called exactly once."""
 
     sent_at: float
-    on_answer: Callable[[Answer], object]
+    on_answer: Callable[[Any], object]
 
 
 class PendingEvents:
@@ -132,10 +133,23 @@ class ClientProtocol:
         self._expected_types: str | None = None
 
     def prepare_event(
-        self, event: str, data: Mapping[str, Any], now: float, on_answer: Callable[[Answer], object]
+        self, event: str, data: Mapping[str, Any], now: float, on_answer: Callable[[Reply | ClientError], object]
     ) -> str:
         """Return the text that sends an event; `on_answer` is called exactly once. Raises as `write_event` does."""
         text = write_event(event, data, self._pending.next_id, max_bytes=self.welcome.max_text_bytes)
+        self._pending.add(PendingEvent(now, on_answer))
+        return text
+
+    def prepare_steps(
+        self, request: Mapping[str, Any], now: float, on_answer: Callable[[StepAnswer | ClientError], object]
+    ) -> str:
+        """Return the text that requests steps; `on_answer` is called exactly once.
+
+        Raises `TypeError` and `ValueError` for values that can't be sent.
+        """
+        text = write("reactor.step", request, self._pending.next_id)
+        if len(text) > self.welcome.max_text_bytes:
+            raise ValueError(f"steps with {len(text)} bytes of inputs: at most {self.welcome.max_text_bytes}")
         self._pending.add(PendingEvent(now, on_answer))
         return text
 
@@ -164,10 +178,12 @@ class ClientProtocol:
             case "reactor.keep":
                 self._pending.answer_keeps(_read_kept(data))
             case "reactor.reply" if (event := self._pending.take_answered(message)) is not None:
-                answer = _read_reply(data)
+                answer = _read_answer(Reply.from_data, data)
                 if isinstance(answer, Reply):
                     self.input_delay.on_reply(answer.n, event.sent_at)
                 event.on_answer(answer)
+            case "reactor.stepped" if (event := self._pending.take_answered(message)) is not None:
+                event.on_answer(_read_answer(StepAnswer.from_data, data))
             case "reactor.error":
                 self._on_error(message)
             case "reactor.session":
@@ -331,9 +347,9 @@ def _read_kept(data: Mapping[str, Any]) -> Path | ClientError:
     return Path(str(data["file"]))
 
 
-def _read_reply(data: Mapping[str, Any]) -> Answer:
-    """Return the reply, or an error if it is malformed, so that every event gets an answer."""
+def _read_answer(read: Callable[[Mapping[str, Any]], Answer], data: Mapping[str, Any]) -> Answer:
+    """Return the answer, or an error if it is malformed, so that every event gets one."""
     try:
-        return Reply.from_data(data)
+        return read(data)
     except (LookupError, TypeError, ValueError) as error:
         return ConnectionLost(f"the server's reply is malformed: {type(error).__name__}: {error}")

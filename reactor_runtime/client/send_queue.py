@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.client.messages import Track, write
-from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media import jpeg, npy, wav
 from reactor_runtime.media.frames import check_audio, check_video
 from reactor_runtime.media.metadata import check_size, metadata_text
 from reactor_runtime.wire.containers import INPUTS, attach, container_of, names_of
@@ -58,7 +58,8 @@ class SendQueue:
     """
 
     def __init__(self) -> None:
-        self._texts: deque[str] = deque()
+        # And files that have to arrive in order with them.
+        self._texts: deque[str | bytes] = deque()
         # Track → number, and how long its frame was held.
         self._unsent_acks: dict[str, tuple[int, float]] = {}
         self._last_acks: dict[str, int] = {}
@@ -66,7 +67,7 @@ class SendQueue:
         self._sounds: deque[OutgoingMedia] = deque()
         self._next_seqs: dict[str, int] = {}
 
-    def put_text(self, text: str) -> None:
+    def put_text(self, text: str | bytes) -> None:
         self._texts.append(text)
 
     def put_ack(self, track: str, seq: int, held_s: float = 0.0) -> None:
@@ -119,7 +120,22 @@ class SendQueue:
             self._sounds.popleft().on_done(False)
         self._sounds.append(outgoing)
 
-    def take_next(self) -> str | OutgoingMedia | None:
+    def file_of(self, track: Track, content: object, at_s: float, *, max_bytes: int = MAX_MEDIA_BYTES) -> bytes:
+        """Return the file of a frame or a piece of sound with its header; an array of pixels loses nothing.
+
+        Raises as `put_media` does.
+        """
+        checked = _checked(track, content)
+        if not isinstance(checked, bytes) and track.kind == "video":
+            checked = npy.encode(checked.astype(np.uint8, copy=False))
+        seq = self._next_seqs.get(track.name, 0)
+        self._next_seqs[track.name] = seq + 1
+        file = OutgoingMedia(track, checked, seq, at_s, lambda _: None).encode()
+        if len(file) > max_bytes:
+            raise ValueError(f"{track.name}: {len(file)} bytes at once are too many; at most {max_bytes}")
+        return file
+
+    def take_next(self) -> str | bytes | OutgoingMedia | None:
         """Remove and return the next item to send, the smallest kind first; None when the queue is empty."""
         if self._unsent_acks:
             track, (seq, held_s) = self._unsent_acks.popitem()

@@ -6,7 +6,7 @@ import asyncio
 import operator
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -15,8 +15,18 @@ from reactor_runtime.client.address import Role
 from reactor_runtime.client.connection import Connection
 from reactor_runtime.client.errors import ClientError, ConnectionLost
 from reactor_runtime.client.media import Frame, Sound
-from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply, Track, write, write_event
+from reactor_runtime.client.messages import (
+    Message,
+    ModelContract,
+    ReloadNotice,
+    Reply,
+    StepAnswer,
+    Track,
+    write,
+    write_event,
+)
 from reactor_runtime.client.status import Status
+from reactor_runtime.client.steps import Commands, StepsResult
 from reactor_runtime.client.streams import SessionStreams
 from reactor_runtime.client.upload import File, Upload
 
@@ -138,6 +148,63 @@ class Session(SessionInfo):
         return await _ask(
             self._streams, lambda on_answer: protocol.prepare_event(event, values, time.monotonic(), on_answer)
         )
+
+    async def step(
+        self,
+        n: int = 1,
+        *,
+        state: Mapping[str, Any] | None = None,
+        commands: Commands = (),
+        media: Mapping[str, Iterable[object]] | None = None,
+        reset: bool = False,
+        seed: int | None = None,
+    ) -> StepsResult:
+        """Make exactly `n` steps of a stepped session, and return all that they have made.
+
+        Before them, in this order: with `reset`, or a `seed` for the generators of random numbers, the session begins
+        anew; `state` sets fields; `commands` are events with their data; `media` is read by the model as frames or
+        sound of input tracks. Steps that are requested at the same time follow each other. Raises `StepRefused` with
+        the steps that were made if the server refused one, and as `send` does.
+        """
+        await self._streams.wait_until_ready()
+        protocol, collector = self._streams.protocol, self._streams.steps
+        files = {track: [self._file_of(track, each) for each in contents] for track, contents in (media or {}).items()}
+        named = [(each, {}) if isinstance(each, str) else each for each in commands]
+        request = {
+            "n": n,
+            "state": dict(state or {}),
+            "commands": [{"command": name, "data": dict(data)} for name, data in named],
+            "media": {track: len(each) for track, each in files.items()},
+            "reset": reset,
+            "seed": seed,
+        }
+
+        def prepare(on_answer: Callable[[StepsResult | ClientError], object]) -> str:
+            def answered(answer: StepAnswer | ClientError) -> None:
+                on_answer(collector.finish(answer, protocol.state))
+
+            text = protocol.prepare_steps(request, time.monotonic(), answered)
+            for file in (file for each in files.values() for file in each):
+                self._streams.send_queue.put_text(file)
+            collector.begin()
+            return text
+
+        return await _ask(self._streams, prepare)
+
+    def _file_of(self, track: str, content: object) -> bytes:
+        """Return the file of a frame or a piece of sound for an input track, without loss."""
+        at_s = time.monotonic() - self._began
+        return self._streams.send_queue.file_of(
+            self._input(track), content, at_s, max_bytes=self._streams.protocol.welcome.max_media_bytes
+        )
+
+    def _input(self, track: str) -> Track:
+        inputs = {each.name: each for each in self.tracks if each.direction == "in"}
+        if track not in inputs:
+            raise ValueError(
+                f"{self.model} has no track {track!r} to publish; there are: {', '.join(inputs) or 'none'}"
+            )
+        return inputs[track]
 
     def notify(self, event: str, data: Mapping[str, Any] | None = None, /, **values: Any) -> bool:
         """Send an event without a reply; return false, and send nothing, while this client may not send events.
@@ -286,11 +353,7 @@ class Session(SessionInfo):
         protocol.scope.check()
         if protocol.publish_errors:
             raise protocol.publish_errors.popleft()
-        inputs = {each.name: each for each in self.tracks if each.direction == "in"}
-        if track not in inputs:
-            raise ValueError(
-                f"{self.model} has no track {track!r} to publish; there are: {', '.join(inputs) or 'none'}"
-            )
+        input_track = self._input(track)
         max_bytes = protocol.welcome.max_media_bytes
         sent: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -299,7 +362,7 @@ class Session(SessionInfo):
                 sent.set_result(outcome)
 
         self._streams.send_queue.put_media(
-            inputs[track],
+            input_track,
             content,
             time.monotonic() - self._began,
             metadata=metadata,

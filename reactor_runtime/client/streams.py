@@ -26,9 +26,11 @@ from reactor_runtime.client.messages import Message, write
 from reactor_runtime.client.protocol import ClientProtocol, SessionScope
 from reactor_runtime.client.send_queue import SendQueue
 from reactor_runtime.client.status import Phase
+from reactor_runtime.client.steps import StepCollector
 from reactor_runtime.client.video import CODEC, VideoError, VideoStreams
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.containers import WAV, Container, required_container_of
+from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,7 @@ class SessionStreams:
         self.video = video or VideoStreams()
         self.frames = NewestFrames()
         self.sound = ReceivedSound()
+        self.steps = StepCollector()
         self.send_queue = SendQueue()
         self.changed = Signal()
         self.outgoing = Signal()
@@ -101,6 +104,8 @@ class SessionStreams:
                 self._receive_media(item, now, wall_s)
             else:
                 message = Message.from_text(item)
+                if not message.type.startswith(RESERVED_PREFIX):
+                    self.steps.add_message(message)
                 self.protocol.receive_message(message, now, wall_s)
                 self._follow_session()
                 if message.type == "reactor.welcome" and self._has_video and self.video.codecs:
@@ -213,12 +218,15 @@ class SessionStreams:
         header = read_header(container, data)
         delay_s = self.protocol.clock.age_s(header.wall_us, wall_s)
         if container is WAV:
-            self.sound.put_sound(read_sound(header, data, delay_s=delay_s))
+            sound = read_sound(header, data, delay_s=delay_s)
+            self.sound.put_sound(sound)
+            self.steps.add_media(sound)
         else:
             self._put_frame(read_frame(header, data, self._decoders[container], delay_s=delay_s, arrived_s=now), now)
 
     def _put_frame(self, frame: Frame, now: float) -> None:
         self.protocol.input_delay.on_frame(frame.applied, now)
+        self.steps.add_media(frame)
         is_new = self.frames.put_frame(frame)
         if frame.track in self._polled or not is_new:
             self.acknowledge(frame)

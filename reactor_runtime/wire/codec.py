@@ -11,8 +11,8 @@ from typing import Any
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
-from reactor_runtime.wire.messages import Ack, Event, Here, Keep, KeyRequest, Ping, Reload, View
-from reactor_runtime.wire.protocol import RESERVED_PREFIX
+from reactor_runtime.wire.messages import Ack, Event, Here, Keep, KeyRequest, Ping, Reload, Step, View
+from reactor_runtime.wire.protocol import MAX_STEPS, RESERVED_PREFIX
 
 MAX_DEPTH = 64
 MAX_TYPE_LENGTH = 128
@@ -21,11 +21,13 @@ MAX_T_LENGTH = 64
 MAX_TRACKS = 256
 MAX_CODECS = 16
 MAX_SEQ = 2**32 - 1
+MAX_SEED = 2**32 - 1
+MAX_COMMANDS = 256
 # A frame that was held for longer says nothing about the network.
 MAX_HELD_MS = 1e7
 LOWEST_FPS = 0.01
 
-ClientMessage = Event | Ack | Here | Keep | KeyRequest | Ping | Reload | View
+ClientMessage = Event | Ack | Here | Keep | KeyRequest | Ping | Reload | Step | View
 
 _KEYS = ("type", "data", "id")
 _SEPARATORS = (",", ":")
@@ -168,9 +170,13 @@ def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMes
             return Reload()
         case "reactor.ping":
             return _ping(data)
+        case "reactor.step":
+            return _step(data, message_id)
         case "reactor.view":
             return _view(data)
-    known = "reactor.ack, reactor.here, reactor.keep, reactor.key, reactor.ping, reactor.reload, reactor.view"
+    known = (
+        "reactor.ack, reactor.here, reactor.keep, reactor.key, reactor.ping, reactor.reload, reactor.step, reactor.view"
+    )
     raise _invalid(f"unknown type {_quote(kind)}: a client sends {known} or a model event")
 
 
@@ -222,6 +228,43 @@ def _ping(data: dict[str, Any]) -> Ping:
     if _is_longer(t, MAX_T_LENGTH):
         raise _invalid(f"reactor.ping: t has more than {MAX_T_LENGTH} characters")
     return Ping(t)
+
+
+def _step(data: dict[str, Any], message_id: str | int | None) -> Step:
+    _check_keys("reactor.step", data, ("n", "state", "commands", "media", "reset", "seed"))
+    n, seed, reset = data.get("n", 1), data.get("seed"), data.get("reset", False)
+    if not _is_from_0_to(n, MAX_STEPS):
+        raise _invalid(f"reactor.step: n must be an integer from 0 to {MAX_STEPS}, got {_kind(n)}")
+    if not isinstance(reset, bool):
+        raise _invalid(f"reactor.step: reset must be true or false, got {_kind(reset)}")
+    if seed is not None and not _is_from_0_to(seed, MAX_SEED):
+        raise _invalid(f"reactor.step: seed must be an integer from 0 to {MAX_SEED} or null, got {_kind(seed)}")
+    state, commands, media = data.get("state", {}), data.get("commands", []), data.get("media", {})
+    if not isinstance(state, dict):
+        raise _invalid(f"reactor.step: state must be an object of fields and values, got {_kind(state)}")
+    if not isinstance(commands, list) or len(commands) > MAX_COMMANDS:
+        raise _invalid(f"reactor.step: commands must be a list of at most {MAX_COMMANDS}, got {_kind(commands)}")
+    for index, command in enumerate(commands):
+        _check_command(f"reactor.step: commands[{index}]", command)
+    if not isinstance(media, dict) or not all(_is_from_0_to(count, MAX_SEQ) for count in media.values()):
+        raise _invalid(f"reactor.step: media must be an object of tracks and counts, got {_kind(media)}")
+    inputs = {"state": state, "commands": commands}
+    return Step(n, _dump(inputs) if state or commands else "{}", media, reset or seed is not None, seed, message_id)
+
+
+def _is_from_0_to(value: object, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _check_command(where: str, command: object) -> None:
+    if not isinstance(command, dict):
+        raise _invalid(f"{where} must be an object with command and data, got {_kind(command)}")
+    _check_keys(where, command, ("command", "data"))
+    name, data = command.get("command"), command.get("data", {})
+    if not isinstance(name, str) or not name or len(name) > MAX_TYPE_LENGTH or name.startswith(RESERVED_PREFIX):
+        raise _invalid(f"{where}.command must be the name of an event of the model, got {_kind(name)}")
+    if not isinstance(data, dict):
+        raise _invalid(f"{where}.data must be an object, got {_kind(data)}")
 
 
 def _view(data: dict[str, Any]) -> View:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 
@@ -51,6 +51,23 @@ class Reload:
 @dataclass(frozen=True, slots=True)
 class Keep:
     """Save a recording of the session up to now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Request `n` steps of a stepped session, with inputs before them.
+
+    `data_json` is an object with the checked `state` and `commands`, or without. `media` has the number of frames or
+    pieces of sound that came before for each input track. With `reset` the session begins anew before, with `seed`
+    in the generators of random numbers.
+    """
+
+    n: int
+    data_json: str
+    media: Mapping[str, int]
+    reset: bool = False
+    seed: int | None = None
+    id: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)

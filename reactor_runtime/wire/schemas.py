@@ -6,7 +6,7 @@ Schemas of client messages are closed, as the codec is. Those of server messages
 from __future__ import annotations
 
 from reactor_runtime.error_codes import ErrorCode
-from reactor_runtime.wire.codec import LOWEST_FPS, MAX_CODECS, MAX_SEQ
+from reactor_runtime.wire.codec import LOWEST_FPS, MAX_CODECS, MAX_COMMANDS, MAX_SEED, MAX_SEQ, MAX_TYPE_LENGTH
 from reactor_runtime.wire.json_schema import (
     COUNT,
     ID,
@@ -22,7 +22,7 @@ from reactor_runtime.wire.json_schema import (
     ref,
     schema_of,
 )
-from reactor_runtime.wire.protocol import RELAYED
+from reactor_runtime.wire.protocol import MAX_STEPS, RELAYED
 from reactor_runtime.wire.reload import ReloadMessage
 from reactor_runtime.wire.welcome import MODEL, TRACKS, welcome_schema
 
@@ -81,10 +81,52 @@ def from_client() -> dict[str, Schema]:
             record({}, additionalProperties=False),
             "Reload the project's files, on a server with `--reload`.",
         ),
+        "reactor.step": client_message(
+            "reactor.step", _step(), "Make steps of a stepped session, with these inputs before them."
+        ),
         "reactor.view": client_message(
             "reactor.view", _view(), "Choose what the server sends to this client from now on."
         ),
     }
+
+
+def _step() -> Schema:
+    command = record(
+        {"command": {**STRING, "maxLength": MAX_TYPE_LENGTH, "description": "The name of an event of the model"}},
+        {"data": {"type": "object"}},
+        additionalProperties=False,
+    )
+    seed = {
+        "type": ["integer", "null"],
+        "minimum": 0,
+        "maximum": MAX_SEED,
+        "description": "Of random numbers; implies reset",
+    }
+    return record(
+        {},
+        {
+            "n": {**COUNT, "maximum": MAX_STEPS, "default": 1, "description": "How many steps"},
+            "reset": {"type": "boolean", "default": False, "description": "Begin the session anew before"},
+            "seed": seed,
+            "state": {"type": "object", "description": "State fields to set"},
+            "commands": {"type": "array", "items": command, "maxItems": MAX_COMMANDS},
+            "media": {**by_name(COUNT), "description": "How many frames or pieces of sound came before, by track"},
+        },
+        additionalProperties=False,
+    )
+
+
+def _made() -> Schema:
+    """Describe what was made in the steps of a request."""
+    frames = by_name(record({"first": COUNT, "count": COUNT}))
+    return record(
+        {
+            "step": {**COUNT, "description": "The number of the newest step since the last reset"},
+            "steps": {**COUNT, "description": "How many this request has made"},
+            "elapsed_s": {"type": "number", "minimum": 0},
+            "frames": {**frames, "description": "The number of the first frame, and how many there are, by track"},
+        }
+    )
 
 
 def _view() -> Schema:
@@ -146,6 +188,9 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
     described = {kind: message(kind, schema, text) for kind, (schema, text) in data.items()}
     described["reactor.reply"] = message(
         "reactor.reply", record({"n": NUMBER_OF_EVENT}, reply), "The event with this id was applied.", id_required=True
+    )
+    described["reactor.stepped"] = message(
+        "reactor.stepped", _made(), "The steps that this id requested are made.", id_required=False
     )
     described["reactor.error"] = message(
         "reactor.error", _error(), "An event, a message or media was refused.", id_required=False
@@ -245,7 +290,8 @@ def _error() -> Schema:
         "description": "A code of the protocol, or one that the author defines",
         "examples": [str(e) for e in ErrorCode],
     }
-    return record({"code": code, "message": STRING}, {"fields": {"type": "array", "items": field}, "event": STRING})
+    optional = {"fields": {"type": "array", "items": field}, "event": STRING, "made": _made()}
+    return record({"code": code, "message": STRING}, optional)
 
 
 def _stats() -> Schema:

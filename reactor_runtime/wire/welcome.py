@@ -67,6 +67,7 @@ class WelcomeMessage(TypedDict):
     state: Annotated[Mapping[str, Any], ref("State")]
     resume: Annotated[str | None, {"type": ["string", "null"]}]
     upload_key: Annotated[str | None, _UPLOAD_KEY]
+    generation: Annotated[str, {"type": "string", "enum": ["realtime", "stepped"], "description": "What makes steps"}]
     shared: Annotated[bool, {"type": "boolean", "description": "Every client of the session may send events"}]
     limits: WelcomeLimits
     encodings: Annotated[Sequence[str], ENCODINGS]

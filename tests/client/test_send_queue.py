@@ -22,7 +22,7 @@ def gray(level: int) -> Any:
     return np.full((8, 8, 3), level, np.uint8)
 
 
-def drain(queue: SendQueue) -> list[str | OutgoingMedia]:
+def drain(queue: SendQueue) -> list[str | bytes | OutgoingMedia]:
     return list(iter(queue.take_next, None))
 
 
@@ -129,7 +129,7 @@ def test_content_that_does_not_fit_the_track_is_refused(track: Track, content: o
     assert queue.take_next() is None
 
 
-def header_of(outgoing: str | OutgoingMedia | None) -> MediaHeader:
+def header_of(outgoing: str | bytes | OutgoingMedia | None) -> MediaHeader:
     assert isinstance(outgoing, OutgoingMedia)
     header, _ = detach(outgoing.encode())
     assert header is not None

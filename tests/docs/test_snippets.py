@@ -61,6 +61,7 @@ PROGRAMS = {
     "header.py",
     "send.py",
     "steer.py",
+    "steps.py",
     "record.py",
     "typed.py",
     "web.py",
@@ -263,6 +264,12 @@ async def test_the_python_client_steers(scaffold: RunningServer, tmp_path: Path)
     assert re.search(r"frame \d+ shows it, mean \d+, \d+ ms later", said)
     assert "invalid_event: set_brightness.brightness: 3.2 is above 2.0" in said
     assert "brightness is 0.2" in said
+
+
+async def test_a_program_steps_the_model(scaffold: RunningServer, tmp_path: Path) -> None:
+    said = await _run_program(one("stepped.md", "steps.py").text, scaffold, tmp_path)
+    assert "step 11: 10 frames of (64, 96, 3)" in said
+    assert "the same frame: True" in said
 
 
 async def test_the_python_client_records(scaffold: RunningServer, tmp_path: Path) -> None:

@@ -320,6 +320,7 @@ class FakeServer:
             "model": self.script.model,
             "resume": self.script.resume,
             "upload_key": None,
+            "generation": "realtime",
             "shared": self.script.shared,
             "tracks": self._contract()["tracks"],
             "schema": self._contract()["schema"],

@@ -8,7 +8,7 @@ from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.inbound import why_not
-from reactor_runtime.wire.messages import Event
+from reactor_runtime.wire.messages import Event, Step
 
 if TYPE_CHECKING:
     from reactor_runtime.cluster.front.worker_slot import WorkerSlot
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 class WaitingRouter:
     """Refuse what waiting clients send to the model; use on the front's loop."""
+
+    # A relay skips frames, and a client that is redirected connects to another server.
+    has_stepped_sessions = False
 
     def __init__(self, admission: Admission[WorkerSlot]) -> None:
         self._admission = admission
@@ -33,6 +36,9 @@ class WaitingRouter:
     def route_event(self, client: Client, event: Event) -> None:
         message = f"{why_not(client, self._admission.slots)}: {event.type} changed nothing"
         client.send_error(ErrorCode.NOT_CONTROLLER, message, message_id=event.id, event=event.type)
+
+    def route_step(self, client: Client, step: Step) -> None:
+        client.send_error(ErrorCode.NOT_READY, "a cluster has no stepped sessions", message_id=step.id)
 
     def route_media(self, client: Client, data: bytes) -> None:  # noqa: ARG002  (what `MessageRouter` declares)
         self.refuse_dropped(client)

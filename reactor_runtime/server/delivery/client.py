@@ -61,8 +61,9 @@ class Client:
     With `watches` a controller sees other sessions while it waits for its own. With `only` the view never changes and
     no message is sent: the client understands frames alone. With `full_size_only`, as recorders need, it is sent no
     frame that was scaled down. With `follows_redirects` it connects to another address when it is sent one.
-    `id` is the one that the client has at a front; "" makes one. `given_up` is set when the client reads too little to
-    receive its own close, `gone` when its socket is no longer served.
+    A controller that is `stepped` requests the steps of its session. `id` is the one that the client has at a front; ""
+    makes one. `given_up` is set when the client reads too little to receive its own close, `gone` when its socket is no
+    longer served.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Client:
         follows_redirects: bool = False,
         id: str = "",
         used_s: float = 0.0,
+        stepped: bool = False,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.id = id or f"c-{secrets.token_hex(4)}"
@@ -89,6 +91,7 @@ class Client:
         self.clock = clock
         self.watches = watches
         self.follows_redirects = follows_redirects
+        self.stepped = stepped
         # Whether the client has come back because it could not reach a worker.
         self.has_returned = False
         # How much of its turn a lost session has used.
@@ -148,14 +151,17 @@ class Client:
         message_id: str | int | None = None,
         fields: list[dict[str, str]] | None = None,
         event: str | None = None,
+        made: Mapping[str, Any] | None = None,
     ) -> None:
-        """Queue a `reactor.error`."""
+        """Queue a `reactor.error`; `made` is what a request for steps has made before it was refused."""
         self.metrics.errors.add(code)
         data: dict[str, Any] = {"code": code, "message": message}
         if fields:
             data["fields"] = fields
         if event is not None:
             data["event"] = event
+        if made is not None:
+            data["made"] = made
         self.send_message("reactor.error", data, message_id)
 
     def close(self, code: CloseCode, reason: str) -> None:

@@ -102,7 +102,8 @@ class Cohorts:
         if self._video is None or not self._clients:
             return
         for client, encoding in self._clients.items():
-            if client.outbox.view.shows(frame.track):
+            # A cohort skips frames.
+            if client.outbox.view.shows(frame.track) and not client.outbox.keeps_media:
                 self._choose(client, encoding, frame, self._video)
         for cohort in tuple(self._cohorts.get(frame.track, ())):
             cohort.offer_frame(frame)

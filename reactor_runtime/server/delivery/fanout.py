@@ -62,7 +62,8 @@ class Fanout:
         self._newest: dict[str, int] = {}
         # The member furthest behind comes first.
         self._places: OrderedDict[Client, int] = OrderedDict()
-        self._first: Client | None = None
+        # Gets each item at once.
+        self.first: Client | None = None
         self._serving: Client | None = None
         self._is_scheduled = False
 
@@ -83,7 +84,7 @@ class Fanout:
             self._places[member] = self._end
             member.join_broadcast(self.catch_up)
         if first:
-            self._first = member
+            self.first = member
 
     def leave(self, member: Client) -> None:
         """Pass a member what was published before, such as the end of the session, and remove it."""
@@ -91,8 +92,8 @@ class Fanout:
         if self._places.pop(member, None) is not None:
             member.leave_broadcast()
             self._drop_delivered()
-        if self._first is member:
-            self._first = None
+        if self.first is member:
+            self.first = None
 
     def publish(self, item: Item) -> None:
         """Add an item; the first member has it when this returns."""
@@ -101,8 +102,8 @@ class Fanout:
             self._newest[item.track] = self._end
         self._items.append(item)
         self._end += 1
-        if self._first is not None:
-            self.catch_up(self._first)
+        if self.first is not None:
+            self.catch_up(self.first)
         if not self._is_scheduled:
             self._serve_slice()
 

@@ -22,6 +22,7 @@ Item: TypeAlias = str | bytes | MediaFile
 MOST_MESSAGES = 1000
 MOST_MESSAGE_BYTES = 4 << 20
 MOST_SOUND_S = 1.0
+MOST_KEPT = 8
 # Sums of durations are inexact.
 ROUNDING_S = 1e-6
 
@@ -90,7 +91,8 @@ class Outbox:
     those.
 
     `encodings` are those that the client can choose from in its view. With `full_size_only` it refuses frames that
-    were scaled down.
+    were scaled down. After `keep_media` no frame is replaced and no sound dropped: both are sent in order
+    with the messages.
     """
 
     def __init__(
@@ -114,7 +116,10 @@ class Outbox:
         self._on_queued: Callable[[], object] = _nothing
         self._clock = clock
         self._orders = itertools.count(1)
-        self._messages: deque[tuple[int, str | bytes, int]] = deque()
+        self._messages: deque[tuple[int, str | bytes | MediaFile, int]] = deque()
+        # Of frames and sound that are kept.
+        self._on_room: Callable[[], object] | None = None
+        self._kept = 0
         self._message_bytes = 0
         self._newest: dict[str, tuple[int, EncodedFrame]] = {}
         self._pieces: deque[tuple[int, VideoPiece]] = deque()
@@ -122,6 +127,23 @@ class Outbox:
     def notify_queued(self, on_queued: Callable[[], object] | None) -> None:
         """Call `on_queued`, on the loop's thread, whenever there may be something new to take; None ends that."""
         self._on_queued = on_queued or _nothing
+
+    def keep_media(self, on_room: Callable[[], object]) -> None:
+        """Send all frames and sound from here on; they are offered while the outbox `has_room`.
+
+        `on_room` is called when it has room again; that must not offer any before it returns.
+        """
+        self._on_room = on_room
+
+    @property
+    def keeps_media(self) -> bool:
+        """Return whether all frames and sound are sent."""
+        return self._on_room is not None
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether frames and sound may be offered without keeping too many."""
+        return self._kept < MOST_KEPT or self.finished
 
     def queue_message(self, message: str | bytes) -> bool:
         """Queue a message; return False, and do not queue it, when the queue is full."""
@@ -148,6 +170,9 @@ class Outbox:
             return
         self.counters.offered += 1
         sender = self.track_senders[track]
+        if self._on_room is not None:
+            self._keep(frame.file_on(sender.encoding, sender.ladder.rung)[1])
+            return
         if track in self._newest:
             self.counters.skipped += 1
             self._metrics.skipped.add(sender.frame_skipped(self._clock.now()))
@@ -180,6 +205,9 @@ class Outbox:
     def queue_sound(self, sound: EncodedSound) -> None:
         """Queue a piece of sound, unless the view leaves its track out."""
         if self._unwanted(sound.track):
+            return
+        if self._on_room is not None:
+            self._keep(MediaFile("audio", sound.header, sound.data))
             return
         self.sounds.put_sound(next(self._orders), sound)
         self._on_queued()
@@ -252,8 +280,27 @@ class Outbox:
         if message_order == oldest:
             _, message, size = self._messages.popleft()
             self._message_bytes -= size
+            if isinstance(message, MediaFile):
+                self._count_kept(message)
             return message, None
         return self.sounds.take_sound(), None
+
+    def _keep(self, file: MediaFile) -> None:
+        """Queue a frame or sound that nothing replaces."""
+        self._kept += 1
+        self._messages.append((next(self._orders), file, 0))
+        self._on_queued()
+
+    def _count_kept(self, file: MediaFile) -> None:
+        """Count a frame or sound that is sent and was not to be replaced."""
+        self._kept -= 1
+        if file.kind == "video":
+            track = file.header.track
+            self.counters.sent += 1
+            self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
+            self._metrics.frames.sent[track, self.encoding.name, TOP] += 1
+        if self._on_room is not None and self._kept == MOST_KEPT - 1:
+            self._on_room()
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None

@@ -41,6 +41,9 @@ MOST_MESSAGE_BYTES = 2 << 20
 class PlayoutTarget(Protocol):
     """The receivers of frames and sound that are due, and the encodings and rungs in which they need each track."""
 
+    @property
+    def has_room(self) -> bool: ...
+
     def rungs_in_use(self, track: str) -> RungsInUse: ...
 
     def needs_pixels(self, track: str) -> bool: ...
@@ -91,6 +94,7 @@ class Playout:
         self._queue: deque[_Queued | _Message] = deque()
         # Of the session whose bundles are shown: "" between sessions, which is the id of none.
         self._session = ""
+        self._is_stepped = False
         self._started_at = 0.0
         self._not_before = 0.0
         self._flushed = False
@@ -101,11 +105,22 @@ class Playout:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def start_session(self, session: str, started_at: float) -> None:
-        """Accept the bundles of this session from here on, and drop all that wait."""
+    def start_session(self, session: str, started_at: float, *, stepped: bool = False) -> None:
+        """Accept the bundles of this session from here on, and drop all that wait.
+
+        Those of a stepped session are shown as soon as the target has room, whenever they are due.
+        """
         # The black frame at the end of the previous session may still be in the queue.
         self.flush(before=sys.maxsize)
-        self._session, self._started_at = session, started_at
+        self._session, self._started_at, self._is_stepped = session, started_at, stepped
+
+    def continue_from(self, started_at: float) -> None:
+        """Count the presentation times of the bundles that come from here on from another time."""
+        self._started_at = started_at
+
+    def on_room(self) -> None:
+        """Show soon what has waited for room."""
+        self._alarm.ring()
 
     def end_session(self) -> None:
         """Accept no bundles from here on; those that wait are shown."""
@@ -124,7 +139,7 @@ class Playout:
         work = [partial(run_job, bundle, ring, self._started_at, after_flush, job) for job in jobs]
         short = not self._queue and sum(frame.height * frame.width for frame in bundle.frames) <= SMALL_PIXELS
         self._encoder.submit(work, partial(self._on_encoded, queued), short=short)
-        self._queue.insert(self._index_of(bundle), queued)
+        self._queue.insert(len(self._queue) if self._is_stepped else self._index_of(bundle), queued)
 
     def _first_after_flush(self, bundle: Bundle) -> set[str]:
         """Return the tracks of which this is the first bundle after a flush."""
@@ -209,12 +224,9 @@ class Playout:
         while self._queue:
             item = self._queue[0]
             if isinstance(item, _Queued):
-                if not item.ready_at:
+                if not item.ready_at or not self._target.has_room:
                     return None
-                at = item.bundle.due
-                if item.bundle.frames:
-                    # A burst is visible only in frames; sound is played by its presentation times.
-                    at = max(at, self._not_before)
+                at = self._show_at(item.bundle)
                 if self._clock.now() < at - EARLY_S:
                     return at
             self._queue.popleft()
@@ -223,6 +235,12 @@ class Playout:
             else:
                 item.deliver()
         return None
+
+    def _show_at(self, bundle: Bundle) -> float:
+        if self._is_stepped:
+            return 0.0
+        # A burst is visible only in frames; sound is played by its presentation times.
+        return max(bundle.due, self._not_before) if bundle.frames else bundle.due
 
     def _on_encoded(self, item: _Queued, encoding: Future[list[Encoded]]) -> None:
         item.error = encoding.exception()

@@ -111,6 +111,12 @@ class Subscribers:
                     self._offer_full_size(frame, client)
         self._cohorts.offer_frame(frame)
 
+    @property
+    def has_room(self) -> bool:
+        """Return whether another frame may be shown: the controller of a stepped session takes every frame in time."""
+        controller = self._fanout.first
+        return controller is None or controller.outbox.has_room
+
     async def snapshot(self, track: str) -> Snapshot | None:
         """Return the latest frame of a track in full size, as it is sent to a client that joins."""
         frame = self._latest_frames.get(track)

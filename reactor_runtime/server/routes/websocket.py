@@ -39,7 +39,7 @@ from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.wire.codec import ClientMessage, decode_ack, decode_text
-from reactor_runtime.wire.messages import Ack, Event, Here, Keep, KeyRequest, Ping, Reload, View
+from reactor_runtime.wire.messages import Ack, Event, Here, Keep, KeyRequest, Ping, Reload, Step, View
 from reactor_runtime.wire.protocol import (
     MAX_MEDIA_BYTES,
     MAX_TEXT_BYTES,
@@ -52,6 +52,7 @@ from reactor_runtime.wire.protocol import (
 logger = logging.getLogger(__name__)
 
 INVALID_DATA = 1007
+REALTIME, STEPPED = "realtime", "stepped"
 CONTROLLER_SHARE = 0.05
 MOST_VALUES = 16_384
 TEXT = Allowance(MAX_TEXT_BYTES, MAX_TEXT_BYTES, f"a text message may have {MAX_TEXT_BYTES} bytes")
@@ -65,6 +66,11 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a viewer sends no frames and no sound
 class MessageRouter(Protocol):
     """Routes what clients send to the models of their sessions, after sizes and rates were limited."""
 
+    @property
+    def has_stepped_sessions(self) -> bool:
+        """Return whether sessions may step when their controller says so."""
+        ...
+
     def controls(self, client: Client) -> bool:
         """Return whether a client controls a session that is not ending."""
 
@@ -73,6 +79,9 @@ class MessageRouter(Protocol):
 
     def route_event(self, client: Client, event: Event) -> None:
         """Send a client's event to its model, or answer with an error."""
+
+    def route_step(self, client: Client, step: Step) -> None:
+        """Send a controller's request for steps to its model, or answer with an error."""
 
     def route_media(self, client: Client, data: bytes) -> None:
         """Send a controller's image or sound to its model, or answer with an error."""
@@ -120,8 +129,12 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     try:
         subprotocol = choose_subprotocol(websocket.scope["subprotocols"])
         role = _role(websocket.query_params.get("role", Role.CONTROLLER.value))
+        stepped = _is_stepped(websocket.query_params.get("generation", REALTIME))
     except WireError as error:
         await _deny(websocket, 400, error.message)
+        return
+    if stepped and not services.inbound.has_stepped_sessions:
+        await _deny(websocket, 400, "a cluster has no stepped sessions: connect to a server that runs the model itself")
         return
     slots, resume = services.admission.slots, websocket.query_params.get("resume", "")
     if resume and slots.resumed_by(resume) is None and (unknown := slots.unknown()):
@@ -142,6 +155,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         follows_redirects=websocket.query_params.get("redirect") == "1",
         id=ids.get("client", ""),
         used_s=by_gate.get("used_s", 0.0),
+        stepped=stepped,
     )
     client.ids.update(ids)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
@@ -227,6 +241,12 @@ def _role(value: str) -> Role:
         return Role(value)
     except ValueError:
         raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown role {value[:40]!r}: controller or viewer") from None
+
+
+def _is_stepped(value: str) -> bool:
+    if value not in (REALTIME, STEPPED):
+        raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown generation {value[:40]!r}: {REALTIME} or {STEPPED}")
+    return value == STEPPED
 
 
 async def _disconnected(websocket: WebSocket) -> None:
@@ -324,6 +344,8 @@ class ClientReceiver(Generic[S]):
         match message:
             case Event():
                 services.inbound.route_event(client, message)
+            case Step():
+                services.inbound.route_step(client, message)
             case Ack():
                 client.outbox.acknowledge(message.track, message.seq, message.held_ms / 1e3)
             case Here():
@@ -360,7 +382,7 @@ class ClientReceiver(Generic[S]):
         if text is not None and len(text) <= TEXT_BYTES_A_MESSAGE:
             with contextlib.suppress(WireError, UnicodeDecodeError):
                 message = decode_text(text.decode())
-                message_id = message.id if isinstance(message, Event) else None
+                message_id = message.id if isinstance(message, Event | Step) else None
         why = f"more than {MESSAGES_PER_S:.0f} messages a second"
         self._client.send_error(ErrorCode.RATE_LIMITED, f"{why}: this one changed nothing", message_id=message_id)
         if self._rate.over_s >= OVER_S:

@@ -120,7 +120,8 @@ class EngineSlot:
             limits=self._limits,
             log_ids=self.ids,
             has_clients=follows or self.shared,
-            outlives=follows and self._settings.options.limits.outlives_s > 0,
+            outlives=follows and self._settings.options.limits.outlives_s > 0 and not controller.stepped,
+            stepped=controller.stepped,
         )
         self.session.start()
 
@@ -134,11 +135,13 @@ class EngineSlot:
             return
         session = self.session if self._started else None
         self._send_welcome(client, session)
+        controls = session is not None and session.controller is client
+        if session is not None and session.stepped and controls:
+            client.outbox.keep_media(self._playout.on_room)
         if session is not None:
             for notice, left_s in ((TurnNotice.ENDING, session.turn.left_s), (TurnNotice.AWAY, session.turn.away_s)):
                 if left_s is not None:
                     client.send_message("reactor.session", {"phase": notice, "seconds": left_s})
-        controls = session is not None and session.controller is client
         self.subscribers.join(client, controls=controls, held=session is not None)
 
     def _send_welcome(self, client: Client, session: ServedSession | None) -> None:
@@ -161,6 +164,7 @@ class EngineSlot:
             self.session.add_client(client)
 
     def on_subscriber_left(self, client: Client) -> None:
+        self._playout.on_room()
         if self.session is not None:
             self.session.remove_client(client)
 
@@ -230,8 +234,13 @@ class EngineSlot:
         # Every message that the supervisor passes on has a session.
         if session is None or message.session != session.id:  # type: ignore[union-attr]
             logger.debug("a message of the engine for a session that is over: %s", type(message).__name__)
+        elif isinstance(message, ipc.Started) and session.phase is SessionPhase.RUNNING:
+            session.on_reset(message)
         elif isinstance(message, ipc.Started):
             self._session_started(session, message)
+        elif isinstance(message, ipc.Ended) and session.stepped:
+            # The frames and the answer of the last step come before.
+            self._playout.put_message(lambda: self._session_ended(session, message))
         elif isinstance(message, ipc.Ended):
             self._session_ended(session, message)
         elif isinstance(message, ipc.ModelWarning):
@@ -323,7 +332,7 @@ class EngineSlot:
             controller.address,
             extra=controller.log_fields,
         )
-        self._playout.start_session(session.id, session.started_at)
+        self._playout.start_session(session.id, session.started_at, stepped=session.stepped)
         self.subscribers.clear_frames()
         self.subscribe(controller)
         for subscriber in self.subscribers:

@@ -10,7 +10,7 @@ from typing import Any
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
 from reactor_runtime.ipc import messages as ipc
-from reactor_runtime.media import jpeg, wav
+from reactor_runtime.media import jpeg, npy, wav
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
@@ -18,13 +18,15 @@ from reactor_runtime.server.sessions.session import SOURCE_S, ServedSession, Ses
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.workers.engine import Engine
-from reactor_runtime.wire.containers import INPUTS, required_container_of
+from reactor_runtime.wire.containers import INPUTS, NPY, required_container_of
 from reactor_runtime.wire.media_header import MediaHeader
-from reactor_runtime.wire.messages import Event
+from reactor_runtime.wire.messages import Event, Step
 
 
 class Inbound:
     """Route messages of clients to the engines of their sessions; use on the server's loop."""
+
+    has_stepped_sessions = True
 
     def __init__(self, admission: Admission[EngineSlot]) -> None:
         self._admission = admission
@@ -41,6 +43,32 @@ class Inbound:
                 return
             code, why = ErrorCode.RATE_LIMITED, "the model is behind with its events; send fewer"
         client.send_error(code, f"{why}: {event.type} changed nothing", message_id=event.id, event=event.type)
+
+    def route_step(self, client: Client, step: Step) -> None:
+        """Send a request for steps to the engine of the session that a client controls, or answer with an error."""
+        served = self._served(client)
+        if served is None:
+            is_viewer = client.role is Role.VIEWER
+            code = ErrorCode.NOT_CONTROLLER if is_viewer else ErrorCode.NOT_READY
+            client.send_error(code, f"{why_not(client, self._admission.slots)}: no step was made", message_id=step.id)
+            return
+        session, engine = served
+        session.turn.record_activity()
+        if not session.stepped:
+            code, why = ErrorCode.NOT_READY, "the session steps by itself: connect with generation=stepped"
+        elif missing := session.missing_media(step.media):
+            fields = [
+                {"path": f"media.{track}", "message": f"{count} of {step.media[track]} came"}
+                for track, count in missing.items()
+            ]
+            why = "; ".join(f"{field['path']}: {field['message']}" for field in fields)
+            client.send_error(ErrorCode.REFUSED, why, message_id=step.id, fields=fields)
+            return
+        elif not engine.busy and session.send_step(step):
+            return
+        else:
+            code, why = ErrorCode.RATE_LIMITED, "the model is behind; send fewer"
+        client.send_error(code, f"{why}: no step was made", message_id=step.id)
 
     def route_media(self, client: Client, data: bytes) -> None:
         """Send an image or a sound to the engine of the client's session, or answer with an error.
@@ -141,7 +169,9 @@ def _address(data: bytes, engine: Engine) -> tuple[str, bytes, MediaHeader | Non
         wanted = f"no {kind} input {header.track!r}" if header is not None else f"no {kind} input"
         known = ", ".join(f"{track['name']} ({track['kind']})" for track in inputs)
         raise WireError(ErrorCode.UNKNOWN_TRACK, f"the model has {wanted}; its inputs: {known}")
-    if kind == "video":
+    if container is NPY:
+        npy.read_size(file)
+    elif kind == "video":
         jpeg.read_header(file)
     else:
         _check_rate(tracks[0], wav.read_header(file).sample_rate)

@@ -26,7 +26,7 @@ from reactor_runtime.server.sessions.input_demand import InputDemand
 from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnNotice
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.media_header import MediaHeader
-from reactor_runtime.wire.messages import Event
+from reactor_runtime.wire.messages import Event, Step
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,8 @@ class ServedSession:
 
     `over` is set when the session has ended. `client_id` is the controller's id for the model, however often the
     controller resumes. With `has_clients` the model knows each client of the session, under the id of its connection.
-    With `outlives` the session goes on without a controller, until `resume_grace_s` after the last client has left.
+    With `outlives` the session goes on without a controller, until `resume_grace_s` after the last client has left. A
+    `stepped` session makes the steps that its controller requests.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class ServedSession:
         log_ids: Mapping[str, str],
         has_clients: bool = False,
         outlives: bool = False,
+        stepped: bool = False,
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
@@ -84,6 +86,9 @@ class ServedSession:
         self._clock = clock
         self.has_clients = has_clients
         self.outlives = outlives
+        self.stepped = stepped
+        # Frames and pieces of sound of the controller since the last request for steps, by track.
+        self._media_counts: dict[str, int] = {}
         # The controller has left, and no other one has come.
         self.is_vacant = False
         # How often the session has lost its controller.
@@ -102,7 +107,7 @@ class ServedSession:
         self.demand = InputDemand()
         # Frames and pieces of sound that were dropped because the model read too slowly, by track.
         self.lost_inputs: dict[str, int] = {}
-        self._early: list[ipc.ClientEvent | ipc.ClientMedia] = []
+        self._early: list[ipc.ClientEvent | ipc.ClientMedia | ipc.StepRequest] = []
         self._untaken: dict[str, asyncio.Event] = {}
 
     def _new_turn(self) -> Turn:
@@ -110,7 +115,8 @@ class ServedSession:
 
     def start(self) -> None:
         """Request a session from the engine, which answers when it has a fresh state."""
-        self._send(ipc.StartSession(self.id, self.controller.id, self.controller.joined_at_unix))
+        controller = self.controller
+        self._send(ipc.StartSession(self.id, controller.id, controller.joined_at_unix, self.stepped))
 
     def on_started(self, started: ipc.Started) -> None:
         """Send the engine the messages that came before it was ready for them."""
@@ -121,6 +127,13 @@ class ServedSession:
             for message in self._early:
                 self._send(message)
         self._early.clear()
+
+    def on_reset(self, started: ipc.Started) -> None:
+        """Continue with the fresh state of a session that a request for steps has reset."""
+        self.state = started.state
+        self.started_at = started.started_at
+        self._playout.continue_from(started.started_at)
+        self._subscribers.send_message("reactor.state", self.state)
 
     def stop(self, end: TurnEnd = TurnEnd.LEFT) -> None:
         """Stop the session in the engine; may be called twice, and keeps the first reason."""
@@ -236,6 +249,25 @@ class ServedSession:
         self.turn.controller_returned()
         self._send(ipc.Hold(self.id, held=False))
 
+    def send_step(self, step: Step) -> bool:
+        """Send the controller's request for steps, or keep it until the session has started.
+
+        Return False when too many are kept.
+        """
+        request = ipc.StepRequest(self.id, self.controller.id, step.id, step.n, step.data_json, step.reset, step.seed)
+        if self.phase is not SessionPhase.STARTING:
+            self._send(request)
+        elif len(self._early) < MOST_EARLY:
+            self._early.append(request)
+        else:
+            return False
+        return True
+
+    def missing_media(self, wanted: Mapping[str, int]) -> dict[str, int]:
+        """Return how many came of each track of which fewer than wanted have come since the last call."""
+        counts, self._media_counts = self._media_counts, {}
+        return {track: counts.get(track, 0) for track, count in wanted.items() if counts.get(track, 0) < count}
+
     def send_event(self, event: Event, client: Client | None = None) -> bool:
         """Send an event of a client, by default the controller, or keep it until the session has started.
 
@@ -257,6 +289,8 @@ class ServedSession:
         self, track: str, file: bytes, header: MediaHeader | None = None, client: Client | None = None
     ) -> None:
         """Send an image or sound; until the session has started, keep the newest of each track."""
+        if self.stepped:
+            self._media_counts[track] = self._media_counts.get(track, 0) + 1
         message = ipc.ClientMedia(
             self.id, track, file, client=(client or self.controller).id if self.has_clients else ""
         )
@@ -316,6 +350,9 @@ class ServedSession:
             case ipc.TraceSpans():
                 if self.controller.metrics.trace is not None:
                     self.controller.metrics.trace.spans(message, self.controller.ids.get("engine", ""))
+            case ipc.Stepped():
+                # After its frames, and the messages between them.
+                self._playout.put_message(functools.partial(self._answer_step, message))
             case ipc.EventApplied() | ipc.EventRefused():
                 answer = "" if isinstance(message, ipc.EventRefused) else _answer_text(message)
                 deliver = functools.partial(self._answer, message, answer)
@@ -341,6 +378,18 @@ class ServedSession:
         # The id of an event is valid on its own connection only.
         is_for_former = answer.ticket is not None and answer.client != self.controller.id
         return None if is_for_former else self.controller
+
+    def _answer_step(self, answer: ipc.Stepped) -> None:
+        client = self.controller
+        if answer.client != client.id:
+            logger.debug("an answer for a connection that has gone session=%s", self.id)
+            return
+        frames = {track: {"first": first, "count": count} for track, (first, count) in answer.frames.items()}
+        made = {"step": answer.step, "steps": answer.steps, "elapsed_s": answer.elapsed_s, "frames": frames}
+        if answer.code:
+            client.send_error(answer.code, answer.message, message_id=answer.ticket, fields=answer.fields, made=made)
+        else:
+            client.send_message("reactor.stepped", made, answer.ticket)
 
     def _answer(self, answer: ipc.EventApplied | ipc.EventRefused, text: str) -> None:
         # The controller may have resumed while the answer waited for messages.

@@ -46,6 +46,7 @@ def welcome_message(
         "state": {} if session is None else session.state,
         "resume": None if controlled is None else controlled.resume_secret,
         "upload_key": upload_key,
+        "generation": "stepped" if session is not None and session.stepped else "realtime",
         "shared": shared,
         "limits": {
             "max_text_bytes": MAX_TEXT_BYTES,

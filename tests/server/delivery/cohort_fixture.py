@@ -43,7 +43,13 @@ class TimedEncoder(Encoder):
         self.encode_s = 0.005
         self._clock = clock
 
-    def submit(self, jobs: Sequence[Callable[[], R]], done: Callable[[Future[list[R]]], object]) -> None:
+    def submit(
+        self,
+        jobs: Sequence[Callable[[], R]],
+        done: Callable[[Future[list[R]]], object],
+        *,
+        short: bool = False,  # noqa: ARG002
+    ) -> None:
         batch = JobBatch(jobs, done)
 
         def run_all() -> None:

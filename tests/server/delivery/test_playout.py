@@ -45,6 +45,7 @@ class PlayoutFixture:
         self.playout = Playout(self.clock, self.encoder, self, self.credits.append, self.metrics)
         self.memory = create_memory()
         self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)
+        self.has_room = True
         self.playout.start_session("s", 1000.0)
         self.running = asyncio.create_task(self.playout.run())
 
