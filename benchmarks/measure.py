@@ -19,7 +19,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import clusters, failures, loops, namespaces, networks, recorders, reloads, tensors, viewers, waiting
+from benchmarks import (
+    clusters,
+    failures,
+    loops,
+    namespaces,
+    networks,
+    recorders,
+    reloads,
+    tensors,
+    video,
+    viewers,
+    waiting,
+)
 from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
 from benchmarks.serving import MODEL, address, age_s, answers_ms, cpu_s, encode_s, free_port, run, serving
@@ -168,6 +180,7 @@ BENCHMARKS = {
     "camera": loops.camera,
     "networks": networks.networks,
     "namespaces": namespaces.namespaces,
+    "video": video.video,
     "viewers": viewers.viewers,
     "recording": recorders.recording,
     "cluster": clusters.cluster,

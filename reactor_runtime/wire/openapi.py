@@ -53,12 +53,12 @@ def document(
     *,
     server_url: str = LOCAL_SERVER,
     token_required: bool = False,
-    encodings: Sequence[str] = ("jpeg",),
+    encodings: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Describe the model called `name`; `contract` is the JSON form of a Contract.
 
-    `encodings` are those of video that the server has. `server_url` may be relative to the document's address. Without
-    `token_required` a token is optional.
+    `server_url` may be relative to the document's address. Without `token_required` a token is optional. A server names
+    its `encodings` of video.
     """
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     event_names, message_names = _components("Event", events), _components("Message", messages)
@@ -85,7 +85,7 @@ def document(
         "x-reactor": {
             "protocol": SUBPROTOCOL,
             "tracks": contract["tracks"],
-            "encodings": list(encodings),
+            **({} if encodings is None else {"encodings": list(encodings)}),
             "messages": {"to_server": ref("ClientMessage"), "to_client": ref("ServerMessage")},
         },
     }

@@ -78,6 +78,8 @@ def test_the_server_gives_the_document_that_the_command_prints(server: RunningSe
     assert flaws(document) == []
     printed = json.loads(reactor("schema", cwd=server.output.parent).out)
     assert printed["servers"] == [{"url": "http://127.0.0.1:8080"}]
+    # Of the server, not of the model.
+    assert document["x-reactor"].pop("encodings") == ["jpeg", "h264"]
     assert document == {**printed, "servers": [{"url": "/"}]}
 
 

@@ -112,7 +112,9 @@ def _converter() -> Callable[[NDArray[np.uint8]], av.VideoFrame]:
     try:
         import cv2
     except ImportError:
-        return lambda pixels: av.VideoFrame.from_ndarray(pixels, format="rgb24").reformat(format="yuv420p")
+        # Kept, because it prepares its tables for each size.
+        reformatter = av.video.reformatter.VideoReformatter()
+        return lambda pixels: reformatter.reformat(av.VideoFrame.from_ndarray(pixels, format="rgb24"), format="yuv420p")
     return lambda pixels: av.VideoFrame.from_ndarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2YUV_I420), format="yuv420p")
 
 

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import gc
+import weakref
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -311,3 +315,53 @@ async def test_a_link_that_falls_and_recovers() -> None:
     await stage.run(10)
     assert before.bits_per_s > 0.85 * rate
     assert far.kinds_since(fell_at) == {"h264"}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_any_sequence_of_joins_leaves_stalls_and_keys_can_be_decoded(seed: int) -> None:
+    """The viewers check that each piece follows the one that they decoded before."""
+    random = Random(seed)
+    stage = Stage(fps=random.choice([15, 30, 60]), always=seed != 1, jpeg_bytes=60_000)
+    first = stage.add()
+    viewers = [first]
+    for _ in range(150):
+        match random.choice(["join", "leave", "stall", "recover", "key", "view", "link", "flush", "session"]):
+            case "join" if len(viewers) < 8:
+                link = {"bits_per_s": random.choice([2e6, 10e6, 1e9]), "delay_s": random.choice([0.001, 0.02])}
+                viewers.append(stage.add(H264_VIEW, paint_s=random.choice([0.0, 0.005, 0.09]), **link))
+            case "leave" if len(viewers) > 1:
+                left = viewers.pop(random.randrange(1, len(viewers)))
+                stage.subscribers.leave(left.client)
+                left.stall()
+            case "stall":
+                random.choice(viewers).stall()
+            case "recover":
+                random.choice(viewers).recover()
+            case "key":
+                random.choice(viewers).client.outbox.request_key(TRACK)
+            case "view":
+                view = random.choice([View(paused=True), H264_VIEW, View(max_fps=10), View(codecs=())])
+                stage.subscribers.set_view(random.choice(viewers).client, view)
+            case "link":
+                random.choice(viewers).bits_per_s = random.choice([1e6, 5e6, 1e9])
+            case "flush":
+                stage.flags = FrameFlag.AFTER_FLUSH
+            case "session" if random.random() < 0.2:
+                stage.new_session()
+            case _:
+                pass
+        await stage.run(random.choice([0.03, 0.1, 0.5]))
+    for viewer in viewers:
+        viewer.bits_per_s = 1e9
+        viewer.recover()
+        stage.subscribers.set_view(viewer.client, View(codecs=("h264",)))
+    await stage.run(5)
+    for viewer in viewers:
+        assert stage.seq - viewer.shown[-1][1] < 12, "each gets the newest frames again"
+        stage.subscribers.leave(viewer.client)
+    assert not stage.subscribers.needs_pixels(TRACK)
+    encoders = [weakref.ref(encoder) for encoder in stage.encoding.encoders]
+    stage.encoding.encoders.clear()
+    await stage.run(1)
+    gc.collect()
+    assert [each() for each in encoders] == [None] * len(encoders)
