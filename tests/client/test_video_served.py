@@ -81,7 +81,8 @@ def test_connect_saves_video_as_it_came(url: str, tmp_path: Path) -> None:
     with av.open(str(tmp_path / "out.mp4")) as file:
         shown = [number_in(frame.to_ndarray(format="rgb24")) for frame in file.decode(video=0)]
     legible = [number for number in shown if number >= 0]
-    assert legible == sorted(set(legible))
+    # A frame may have come as a JPEG and as the key.
+    assert legible == sorted(legible)
     assert len(legible) > 10
     with av.open(str(tmp_path / "out.mp4")) as file:
         # The profiles in the parameter sets of the keys: frames that came as JPEGs have another.

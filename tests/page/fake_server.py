@@ -290,7 +290,7 @@ class FakeServer:
         await self._load(client)
         self.state = defaults(script.events)
         self._applied = 0
-        await send(client, "reactor.welcome", encodings=list(self.script.encodings), **self._welcome(client))
+        await send(client, "reactor.welcome", **self._welcome(client))
         await self._frames(client)
 
     async def _load(self, client: WebSocket) -> None:
@@ -325,7 +325,7 @@ class FakeServer:
             "tracks": self._contract()["tracks"],
             "schema": self._contract()["schema"],
             "state": self.state,
-            "encodings": ["jpeg"],
+            "encodings": list(self.script.encodings),
             "limits": {
                 "max_text_bytes": 262144,
                 "max_media_bytes": 16777216,

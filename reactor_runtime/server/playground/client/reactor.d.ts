@@ -151,6 +151,8 @@ export interface Welcome<Model extends Modelled = any> {
   /** Every client of the session may send events; absent on an older server. */
   shared?: boolean;
   limits: Limits;
+  /** The names of the encodings of video tracks that the server has; absent on an older one. */
+  encodings?: string[];
   /** Null on a server without `--reload`; absent on an older one. */
   reload?: ReloadNotice | null;
 }
@@ -183,7 +185,11 @@ export interface Stats {
   rung: number;
   quality: number;
   scale: number;
-  why: "full" | "network" | "client";
+  /** "insecure": over this network video is needed, which a page decodes only in a secure context. */
+  why: "full" | "network" | "client" | "codec_busy" | "insecure" | "unsupported" | "relayed";
+  /** The encoding of the frames, and their rate, for a client that can decode video. */
+  codec?: string;
+  kbit_s?: number;
   fps: Record<string, number>;
   emitted: number;
   sent: number;
