@@ -108,10 +108,7 @@ class FakeEngine:
 
 def written(writer: RingWriter, key: int, arrays: list[NDArray[Any]]) -> list[int]:
     """Place arrays into shared memory, as the engine does; gives their offsets."""
-    offsets = writer.reserve(key, [array.nbytes for array in arrays])
-    for offset, array in zip(offsets, arrays, strict=True):
-        writer.copy(offset, array)
-    return offsets
+    return writer.write(key, arrays)
 
 
 def frame_of(seq: int, files: bytes | Mapping[int, bytes] = b"", track: str = "video") -> EncodedFrame:

@@ -40,7 +40,7 @@ from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.leaks import LeakGuard
 from reactor_runtime.engine.liveness import EndWatch
 from reactor_runtime.engine.moderation import Moderation
-from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.emitter import Emitter, Lend, np_memory
 from reactor_runtime.engine.output.sink import LoggedSink, Sink, SwitchableSink
 from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings
 from reactor_runtime.engine.runtime import ModelRuntime
@@ -86,6 +86,7 @@ class Host:
         *,
         clock: Clock,
         sink: Sink,
+        lend: Lend = np_memory,
         credits: CreditReader | None = None,
         project: Path,
         failed: Callable[[BaseException], object] = lambda _: None,
@@ -134,6 +135,7 @@ class Host:
             self._clock,
             sink,
             self.first_step,
+            lend=lend,
             credits=credits,
             frames_in=lambda: self.inputs.frame_counts,
             works_ahead=works_ahead,

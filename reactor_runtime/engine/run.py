@@ -63,12 +63,12 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
     reader = _start_reader(channel, incoming)
     clock = SystemClock()
     began = time.monotonic()
-    sink = IpcSink(channel, RingWriter(memory_fd, CREDITS_BYTES))
+    ring = RingWriter(memory_fd, CREDITS_BYTES)
     credits = CreditReader(memory_fd, channel.send)
     runner = asyncio.Runner()
     try:
         # What an async load() starts continues on the loop of the sessions.
-        host, recorder = _load(load, channel, sink, credits, clock, log_ids, runner.run)
+        host, recorder = _load(load, channel, ring, credits, clock, log_ids, runner.run)
     except errors.ReactorError as error:
         return _report(channel, error)
 
@@ -139,7 +139,7 @@ def _start_reader(channel: Channel, incoming: Iterator[ipc.Message]) -> IpcReade
 def _load(
     load: ipc.Load,
     channel: Channel,
-    sink: IpcSink,
+    ring: RingWriter,
     credits: CreditReader,
     clock: SystemClock,
     log_ids: dict[str, str],
@@ -180,7 +180,8 @@ def _load(
         host = Host(
             ServedModel(Version(model, contract, config.values)),
             clock=clock,
-            sink=sink,
+            sink=IpcSink(channel, ring),
+            lend=ring.lend,
             credits=credits,
             project=project,
             ids=log_ids,

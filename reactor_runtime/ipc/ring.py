@@ -6,12 +6,17 @@ with the bytes through the socket.
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import tempfile
 import threading
+import weakref
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +37,21 @@ def create_memory(size: int = 0) -> int:
     return fd
 
 
+@dataclass(eq=False, slots=True)
+class _Loan:
+    """Room for an array that the author writes: taken while the array exists, or a bundle has it that is not shown."""
+
+    start: int = 0
+    address: int = 0
+    size: int = 0
+    exists: bool = True
+    bundles: int = 0
+    # Its callback is called when the array and all views of it are gone.
+    watch: weakref.ref[Any] | None = None
+
+
 class RingWriter:
-    """Place arrays into the shared memory and keep each until it is released; the memory grows as needed.
+    """Place arrays into the shared memory and keep each until it is released; the memory grows as needed. Any thread.
 
     The first `head` bytes are left alone.
     """
@@ -41,25 +59,90 @@ class RingWriter:
     def __init__(self, fd: int, head: int = 0) -> None:
         self._fd = fd
         self._head = head
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._map: mmap.mmap | None = None
         self._memory = np.empty(0, np.uint8)
-        self._used: dict[int, tuple[int, int]] = {}
+        # The room of each bundle for arrays that were copied, and of each loan.
+        self._used: dict[int | _Loan, tuple[int, int]] = {}
+        self._loans: list[_Loan] = []
+        self._loans_of: dict[int, list[_Loan]] = {}
+        # Appended to wherever the interpreter frees an array.
+        self._returned: deque[_Loan] = deque()
 
-    def reserve(self, key: int, sizes: Sequence[int]) -> list[int]:
-        """Reserve room under `key` for arrays of these sizes in bytes; return the offset of each."""
-        *offsets, size = accumulate(sizes, initial=0)
-        start = self._gap(key, size)
-        self._ensure(start + size)
-        return [start + offset for offset in offsets]
+    def write(self, key: int, arrays: Sequence[NDArray[np.generic]]) -> list[int]:
+        """Place arrays under `key` and return the offset of each; one that `lend` has returned is there already.
 
-    def copy(self, offset: int, array: NDArray[np.generic]) -> None:
-        """Copy an array to its reserved room; the only copy of the pixels."""
-        _copy(self._memory[offset : offset + array.nbytes], array)
+        For all others this is the only copy of the pixels.
+        """
+        with self._lock:
+            self._take_back()
+            offsets = [self._lent_offset(key, array) for array in arrays]
+            sizes = (array.nbytes for array, offset in zip(arrays, offsets, strict=True) if offset is None)
+            *starts, size = accumulate(sizes, initial=0)
+            start = self._gap(key, size) if starts else 0
+            self._ensure(start + size)
+            memory, places = self._memory, iter(starts)
+        found = []
+        for array, offset in zip(arrays, offsets, strict=True):
+            at = start + next(places) if offset is None else offset
+            if offset is None:
+                _copy(memory[at : at + array.nbytes], array)
+            found.append(at)
+        return found
+
+    def lend(self, size: int) -> NDArray[np.uint8]:
+        """Return memory for an array that `write` need not copy; any memory in a forked child, which has no ring."""
+        if os.getpid() != self._process:
+            return np.empty(size, np.uint8)
+        with self._lock:
+            self._take_back()
+            loan = _Loan(size=size)
+            loan.start = self._gap(loan, size)
+            self._ensure(loan.start + size)
+            assert self._map is not None, "the memory was made large enough"
+            # Views of a view of an array refer to that array alone. This object is no array, so that all views refer to
+            # it, and it lives as long as the last of them.
+            owner = (ctypes.c_uint8 * size).from_buffer(self._map, loan.start)
+            loan.address = ctypes.addressof(owner)
+            loan.watch = weakref.ref(owner, lambda _: self._returned.append(loan))
+            self._loans.append(loan)
+        return np.frombuffer(memoryview(owner), np.uint8)
 
     def release(self, key: int) -> None:
         """Free the room under `key`; ignore unknown keys."""
-        self._used.pop(key, None)
+        with self._lock:
+            self._used.pop(key, None)
+            for loan in self._loans_of.pop(key, ()):
+                loan.bundles -= 1
+                self._free_unused(loan)
 
-    def _gap(self, key: int, size: int) -> int:
+    def _lent_offset(self, key: int, array: NDArray[np.generic]) -> int | None:
+        """Return the offset of an array that lies in one that was lent, which the bundle `key` keeps from here on."""
+        if not self._loans or not array.flags.c_contiguous:
+            return None
+        address = array.__array_interface__["data"][0]
+        for loan in self._loans:
+            # The memory of one that is gone may belong to another array by now.
+            if loan.exists and loan.address <= address and address + array.nbytes <= loan.address + loan.size:
+                loan.bundles += 1
+                self._loans_of.setdefault(key, []).append(loan)
+                return loan.start + int(address) - loan.address
+        return None
+
+    def _take_back(self) -> None:
+        while self._returned:
+            loan = self._returned.popleft()
+            loan.exists = False
+            self._free_unused(loan)
+
+    def _free_unused(self, loan: _Loan) -> None:
+        if not loan.exists and not loan.bundles:
+            loan.watch = None
+            del self._used[loan]
+            self._loans.remove(loan)
+
+    def _gap(self, key: int | _Loan, size: int) -> int:
         """Return the first gap that is large enough; a scan is fastest for the few pieces in use."""
         size = -(-max(size, 1) // PAGE) * PAGE
         start = self._head
@@ -75,7 +158,8 @@ class RingWriter:
             grown = -(-size // PAGE) * PAGE
             os.ftruncate(self._fd, grown)
             # Views of the former mapping stay valid: it is unmapped with the last of them.
-            self._memory = np.frombuffer(mmap.mmap(self._fd, grown), np.uint8)
+            self._map = mmap.mmap(self._fd, grown)
+            self._memory = np.frombuffer(self._map, np.uint8)
 
 
 def _copy(target: NDArray[np.uint8], array: NDArray[np.generic]) -> None:

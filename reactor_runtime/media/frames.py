@@ -6,6 +6,8 @@ The result is a NumPy array whose rank gives its kind: 2 sound, 3 one frame, 4 a
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,12 +64,24 @@ def check_audio(track: str, payload: object) -> NDArray[np.int16]:
     return samples[np.newaxis] if samples.ndim == 1 else samples
 
 
+def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape as a tuple if it is that of a frame or a batch; raise ValueError with the fix if not."""
+    checked = tuple(operator.index(size) for size in shape)
+    if min(checked, default=0) < 0 or not _fits(checked):
+        raise ValueError(f"got {checked}; {_VIDEO}, each side from 1 to {MAX_SIDE}")
+    return checked
+
+
 def _check_frames(track: str, frames: Any, uint8: object) -> None:
     shape = tuple(frames.shape)
     if frames.dtype != uint8:
         raise TypeError(f"{track}: got {frames.dtype} {shape}{_to_uint8(frames, shape)}")
-    if not (3 <= len(shape) <= 4 and shape[-1] == 3 and 0 not in shape and max(shape[-3:-1]) <= MAX_SIDE):
+    if not _fits(shape):
         raise ValueError(f"{track}: got uint8 {shape}; {_video_fix(shape)}")
+
+
+def _fits(shape: tuple[int, ...]) -> bool:
+    return 3 <= len(shape) <= 4 and shape[-1] == 3 and 0 not in shape and max(shape[-3:-1]) <= MAX_SIDE
 
 
 def _check_samples(track: str, samples: Any, int16: object) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from numpy.typing import NDArray
 
 from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
 from tests.fakes import written
@@ -125,6 +127,89 @@ def test_an_empty_piece_does_no_harm(memory: int) -> None:
     reader = RingReader(memory)
     assert (reader.frame(before, 8, 10) == 1).all()
     assert (reader.frame(after, 8, 10) == 3).all()
+
+
+def lent(writer: RingWriter, level: int) -> NDArray[np.uint8]:
+    frame = writer.lend(8 * 10 * 3).reshape(8, 10, 3)
+    frame[:] = level
+    return frame
+
+
+def test_a_lent_array_is_not_copied(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    frame = lent(writer, 5)
+    (offset,) = writer.write(1, [frame])
+    assert (reader.frame(offset, 8, 10) == 5).all()
+    frame[:] = 6
+    assert (reader.frame(offset, 8, 10) == 6).all()
+
+
+def test_lent_and_other_arrays_of_a_bundle_have_their_places(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    offsets = writer.write(1, [picture(1), lent(writer, 2), picture(3)])
+    assert [int(reader.frame(offset, 8, 10)[0, 0, 0]) for offset in offsets] == [1, 2, 3]
+
+
+def test_the_frames_of_a_lent_batch_are_not_copied(memory: int) -> None:
+    writer = RingWriter(memory)
+    batch = writer.lend(3 * 8 * 10 * 3).reshape(3, 8, 10, 3)
+    (first,), (second,) = writer.write(1, [batch[0]]), writer.write(2, [batch[1]])
+    assert second - first == 8 * 10 * 3
+
+
+def test_a_view_of_a_lent_array_with_other_strides_is_copied(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    frame = lent(writer, 5)
+    frame[0] = 9
+    (offset,) = writer.write(1, [frame[::-1]])
+    assert (reader.frame(offset, 8, 10) == frame[::-1]).all()
+
+
+def test_lent_memory_is_used_again_when_it_was_shown_and_its_array_is_gone(memory: int) -> None:
+    writer = RingWriter(memory)
+    frame = lent(writer, 1)
+    (offset,) = writer.write(1, [frame])
+    writer.release(1)
+    view = frame[3]
+    del frame
+    assert writer.write(2, [picture(2)]) != [offset], "a view of it exists"
+    del view
+    assert writer.write(3, [picture(3)]) == [offset]
+
+
+def test_lent_memory_is_kept_until_it_was_shown(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    frame = lent(writer, 1)
+    # One frame may be shown twice.
+    (offset,), (again,) = writer.write(1, [frame]), writer.write(2, [frame])
+    del frame
+    writer.release(1)
+    assert again == offset
+    written(writer, 3, [picture(3)])
+    assert (reader.frame(offset, 8, 10) == 1).all()
+    writer.release(2)
+    assert written(writer, 4, [picture(4)]) == [offset]
+
+
+def test_lent_arrays_stay_where_they_are_when_the_memory_grows(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    frame = lent(writer, 1)
+    written(writer, 1, [picture(2, 720, 1280)])
+    frame[:] = 7
+    (offset,) = writer.write(2, [frame])
+    assert (reader.frame(offset, 8, 10) == 7).all()
+
+
+def test_a_forked_child_is_lent_memory_of_its_own(memory: int) -> None:
+    writer = RingWriter(memory)
+    with warnings.catch_warnings():
+        # The child uses nothing that another thread may have locked.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        lent(writer, 1)
+        os._exit(0 if not writer._loans else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 class Ring(RuleBasedStateMachine):

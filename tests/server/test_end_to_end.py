@@ -30,7 +30,9 @@ class MyModel(ReactorPipeline):
 
     def inference(self):
         while True:
-            yield gray(self.state.level)
+            frame = self.output.empty((32, 48, 3))
+            frame[:] = self.state.level
+            yield frame
 
     @event(name="darken", description="Half as bright")
     async def darken(self, by: int = InputField(default=2, ge=1)):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.messages import ModelMessage
@@ -30,6 +34,13 @@ class OutputQueue(Protocol):
 
     def flush(self, *, hold: bool = False) -> None:
         """Drop all queued frames and show one black frame; with `hold` the newest frame stays."""
+        ...
+
+    def empty(self, shape: Sequence[int]) -> NDArray[np.uint8]:
+        """Return memory, with arbitrary values, for a frame `(height, width, 3)` or a batch, which is not copied.
+
+        After the `yield` or `emit` it may be read, and not be changed: take another one for the next output.
+        """
         ...
 
     async def emit(self, output: object, *, compute_time: float | None = None, drop: bool = False) -> None:

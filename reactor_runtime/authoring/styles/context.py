@@ -7,10 +7,11 @@ sessions are stored here too.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.events.messages import ModelMessage
@@ -44,6 +45,13 @@ class Context(Protocol):
 
         Blocks play evenly, at the rate they come. Waits while 2 blocks, or `buffer_size` frames, are queued; returns at
         once when the session stops. Raises ValueError or TypeError, with the fix, for a value that can't be shown.
+        """
+        ...
+
+    def empty(self, shape: Sequence[int]) -> NDArray[np.uint8]:
+        """Return memory for a block or a frame, with arbitrary values, that `emit_block()` does not copy.
+
+        After `emit_block()` it may be read, and not be changed: take another one for the next block.
         """
         ...
 

@@ -161,6 +161,7 @@ class BlockDriver:
             threads=self._threads,
             state=self._state,
             sizes=self._sizes,
+            lend=self._emitter.lend,
             on_first_call=lambda: _post(loop, session.wake),
         )
         return _Serving(context, queue, self._clock, self._threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.stopwatch import Stopwatch
 from reactor_runtime.engine.drivers.threads import ThreadTracker
 from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.output.emitter import Lend
+from reactor_runtime.engine.output.output_buffer import empty_frames
 from reactor_runtime.engine.output.unpack import ByTrack, Unpack
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_state import SessionState
@@ -48,12 +50,14 @@ class BlockContext:
         threads: ThreadTracker,
         state: SessionState,
         sizes: Sizes,
+        lend: Lend,
         on_first_call: Callable[[], None],
     ) -> None:
         self.model = contract.model.__name__
         # Counts calls by the author's code: the driver reports a thread that makes none.
         self.calls = 0
         self._on_first_call = on_first_call
+        self._lend = lend
         self._outputs = {track.name: track for track in contract.tracks if track.direction == "out"}
         self._session = session
         self._queue = queue
@@ -81,6 +85,9 @@ class BlockContext:
         else:
             _check_rank(frames)
             self.hand_over(ByTrack({self._only("video"): frames}))
+
+    def empty(self, shape: Sequence[int]) -> NDArray[np.uint8]:
+        return empty_frames(self._lend, shape)
 
     def should_stop(self) -> bool:
         self._count_call()

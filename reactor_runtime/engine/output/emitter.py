@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.first_step import FirstStep
@@ -21,6 +24,13 @@ from reactor_runtime.ipc.messages import Credit, Flush
 from reactor_runtime.media.tensors import synchronize
 
 Bundles = Sequence[UnpackedBundle]
+# Returns memory of so many bytes for frames that the author writes; any thread calls it.
+Lend = Callable[[int], NDArray[np.uint8]]
+
+
+def np_memory(size: int) -> NDArray[np.uint8]:
+    """Return memory of this process, where no server reads frames."""
+    return np.empty(size, np.uint8)
 
 
 class Emitter:
@@ -38,6 +48,7 @@ class Emitter:
         sink: Sink,
         first_step: FirstStep | None = None,
         *,
+        lend: Lend = np_memory,
         credits: CreditReader | None = None,
         frames_in: Callable[[], tuple[int, int]] = lambda: (0, 0),
         works_ahead: bool = True,
@@ -48,6 +59,7 @@ class Emitter:
         self._served, contract = served, served.contract
         self._clock = clock
         self._sink = sink
+        self.lend = lend
         # None if all credits come by `credit`.
         self._credits = credits
         self._unpack = Unpack(contract)

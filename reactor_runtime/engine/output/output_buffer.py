@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
-from reactor_runtime.engine.output.emitter import Emitter
+import numpy as np
+from numpy.typing import NDArray
+
+from reactor_runtime.engine.output.emitter import Emitter, Lend
+from reactor_runtime.media.frames import check_shape
 
 
 class Emit(Protocol):
@@ -47,6 +53,20 @@ class OutputBuffer:
         """
         self._emitter.flush(hold=hold)
 
+    def empty(self, shape: Sequence[int]) -> NDArray[np.uint8]:
+        """Return memory, with arbitrary values, for a frame `(height, width, 3)` or a batch, which is not copied.
+
+        After the `yield` or `emit` it may be read, and not be changed: take another one for the next output.
+        Any thread. Raises ValueError for a shape that no frame has.
+        """
+        return empty_frames(self._emitter.lend, shape)
+
     async def emit(self, output: object, *, compute_time: float | None = None, drop: bool = False) -> None:
         """Emit an Output, a frame or a batch, as `ReactorModel.emit`."""
         await self._emit(output, compute_time=compute_time, drop=drop)
+
+
+def empty_frames(lend: Lend, shape: Sequence[int]) -> NDArray[np.uint8]:
+    """Return an array of memory that `lend` returns; ValueError for a shape that no frame has."""
+    checked = check_shape(shape)
+    return lend(math.prod(checked)).reshape(checked)

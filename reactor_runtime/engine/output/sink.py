@@ -131,8 +131,8 @@ class IpcSink:
             raise
 
     def _written(self, bundle: OutgoingBundle) -> Bundle:
-        sizes = [piece.payload.nbytes for piece in bundle.pieces if not isinstance(piece.payload, Black)]
-        offsets = iter(self._ring.reserve(bundle.number, sizes) if sizes else ())
+        arrays = [piece.payload for piece in bundle.pieces if not isinstance(piece.payload, Black)]
+        offsets = iter(self._ring.write(bundle.number, arrays) if arrays else ())
         frames, sounds = [], []
         for piece in bundle.pieces:
             payload = piece.payload
@@ -142,14 +142,12 @@ class IpcSink:
                 height, width, _ = payload.shape
                 place = next(offsets)
                 frames.append(BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata))
-                self._ring.copy(frames[-1].offset, payload)
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
                 sounds.append(
                     BundleSound(piece.track.name, piece.seq, next(offsets), channels, samples, rate, piece.at)
                 )
-                self._ring.copy(sounds[-1].offset, payload)
         return Bundle(
             bundle.session,
             bundle.number,

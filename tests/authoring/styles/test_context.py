@@ -21,6 +21,8 @@ class Session:
 
     def emit_block(self, frames: object) -> None: ...
 
+    def empty(self, shape: object) -> Any: ...
+
     def should_stop(self) -> bool:
         return False
 

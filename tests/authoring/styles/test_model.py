@@ -1,10 +1,12 @@
 """The base of all models: its runtime, and the checks of class attributes."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from reactor_runtime import Audio, InputState, ModelMessage, Output, ReactorPipeline, Video
 from reactor_runtime.authoring.contract import Contract
@@ -34,6 +36,9 @@ class Buffer:
         self.fps = fps
 
     def flush(self, *, hold: bool = False) -> None: ...
+
+    def empty(self, shape: Sequence[int]) -> NDArray[np.uint8]:
+        raise NotImplementedError
 
     async def emit(self, output: object, *, compute_time: float | None = None, drop: bool = False) -> None: ...
 

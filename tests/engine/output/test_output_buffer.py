@@ -9,7 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reactor_runtime import InputState, Output, ReactorModel, ReactorPipeline, Video, event
+from reactor_runtime import (
+    InputState,
+    Output,
+    ReactorApp,
+    ReactorModel,
+    ReactorPipeline,
+    Video,
+    VideoModel,
+    event,
+    get_ctx,
+)
 from reactor_runtime.testing import Studio
 
 
@@ -131,3 +141,56 @@ def test_a_loop_emits_through_its_output() -> None:
         studio.connect()
         studio.run(1.0)
         assert [frame.array[0, 0, 0] for frame in studio.frames] == [1, 2]
+
+
+def painted(empty: Any, level: int) -> Any:
+    frames = empty((2, 4, 6, 3))
+    frames[:] = level
+    return frames
+
+
+class EmptyPipeline(Pipeline):
+    def inference(self) -> Iterator[Any]:
+        yield painted(self.output.empty, 7)
+        while True:
+            yield None
+
+
+class EmptyLoop(ReactorModel):
+    fps = 10
+
+    async def run(self) -> None:
+        await self.connected.wait()
+        await self.emit(painted(self.output.empty, 7))
+        await asyncio.Event().wait()
+
+
+class EmptyApp(ReactorApp):
+    fps = 10
+
+    async def process_input(self) -> int:
+        return 7
+
+    def generate(self, level: int) -> Picture:
+        return Picture(video=painted(self.output.empty, level))
+
+
+class EmptyBlocks(VideoModel):
+    def start_session(self) -> None:
+        context = get_ctx()
+        while not context.should_stop():
+            context.emit_block(painted(context.empty, 7))
+
+
+@pytest.mark.parametrize("model", [EmptyPipeline, EmptyLoop, EmptyApp, EmptyBlocks])
+def test_frames_are_painted_in_memory_that_the_output_gives(model: Any) -> None:
+    with Studio(model) as studio:
+        studio.connect()
+        studio.run(0.5)
+        assert (studio.frames[1].array == 7).all()
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (4, 6, 4), (0, 6, 3), (-4, -6, 3), (4, 70_000, 3), ()])
+def test_a_shape_that_no_frame_has_is_refused(shape: Any) -> None:
+    with Studio(Pipeline) as studio, pytest.raises(ValueError, match=r"\(height, width, 3\) or a batch"):
+        studio.model.output.empty(shape)

@@ -59,7 +59,8 @@ def test_pixels_are_kept_when_no_client_is_sent_the_full_size(rungs: list[int], 
     (offset,) = written(writer, 0, [pixels])
     whole = bundle(BundleFrame("video", 0, offset, 400, 800))
     (frame,) = merge_frames([run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs_of(whole, rungs)])
-    writer.copy(offset, np.zeros_like(pixels))  # the engine's next frame
+    writer.release(0)
+    assert written(writer, 1, [np.zeros_like(pixels)]) == [offset]  # the engine's next frame
     assert (frame.pixels is not None) == kept
     if kept:
         large = frame.with_full_size()
