@@ -104,6 +104,15 @@ MODELS = {
 """,
 }
 MODELS |= {f"{style} of 3": MODELS[style].replace(HOOKS, SESSION_HOOKS) for style in ("pipeline", "loop")}
+MODELS["app of 3"] = f"""{HEAD}
+    class MyModel(ReactorApp):
+        output: Picture
+        fps = 10.0
+
+        def load(self, config):{LOAD}{SESSION_HOOKS}
+        def generate(self, input):
+            return Picture(frame(self))
+"""
 ACTIONS = [
     "join",
     "leave",
@@ -114,6 +123,7 @@ ACTIONS = [
     "reload that fails",
     "load that fails",
     "syntax",
+    "crash",
     "run",
 ]
 
@@ -171,6 +181,13 @@ class Life:
             case "syntax":
                 self._write(self.code + 50, self.loaded, ("import numpy", "import = numpy"))
                 self._reload(fails=True)
+            case "crash" if self.connected:
+                self.studio.model.red = 0
+                with pytest.raises(AssertionError):
+                    self.studio.run(1.0)
+                self.studio.model.red = self.loaded
+                self.connected = False
+                self.viewers.clear()
             case "run" if self.connected:
                 self.studio.clear()
                 self.studio.run(1.0)

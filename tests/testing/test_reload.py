@@ -599,6 +599,21 @@ def reload_and_run(studio: Studio[Any]) -> None:
     studio.run(1)
 
 
+def test_new_code_runs_after_an_exception_has_ended_run_and_the_session(project: Project) -> None:
+    project.write(LOOP, ("red + self", "red // self"))
+    with Studio(project.model()) as studio:
+        studio.connect()
+        studio.send_event("set_level", level=0)
+        with pytest.raises(ZeroDivisionError):
+            studio.run(1)
+        project.write(LOOP, ("red = 10", "red = 30"))
+        studio.reload()
+        studio.connect()
+        studio.send_event("set_level", level=2)
+        studio.clear()
+        assert shown(studio) == 32
+
+
 @OTHER_STYLES
 def test_other_styles_go_on_with_new_code_in_the_session(project: Project, text: str) -> None:
     project.write(text)

@@ -38,6 +38,7 @@ class LoopDriver:
         self._session: ModelSession | None = None
         self._hooks: SessionHooks | None = None
         self._run: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._swap = parts.swap
         self._ended = False
 
@@ -64,7 +65,9 @@ class LoopDriver:
         if self._run is not None and self._run.done():
             self._run_ended(self._run)
         if self._run is None:
-            self._run = asyncio.create_task(without_exit(self._run_model()))
+            # A reload may come from outside of the loop, as in a test.
+            self._loop = self._loop or asyncio.get_running_loop()
+            self._run = self._loop.create_task(without_exit(self._run_model()))
             self._run.add_done_callback(self._run_ended)
 
     async def _run_model(self) -> None:
