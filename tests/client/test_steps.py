@@ -214,7 +214,9 @@ async def test_a_resumed_session_goes_on_and_the_step_that_was_lost_can_be_told(
         assert [frame.seq for frame in after.frames] == [2 * after.step - 2, 2 * after.step - 1]
 
 
-def test_a_recorded_episode_is_replayed_frame_by_frame(server: RunningServer, url: str, project: Path) -> None:
+def test_a_recorded_episode_is_replayed_frame_by_frame(
+    server: RunningServer, url: str, project: Path, model: type[Model]
+) -> None:
     recordings = Path(str(server.process.args[-1]))  # type: ignore[index]
     before = set(recordings.glob("*.mcap"))
     with connect(url, stepped=True) as session:
@@ -226,7 +228,7 @@ def test_a_recorded_episode_is_replayed_frame_by_frame(server: RunningServer, ur
     # One of the session until its first reset, one of each episode.
     assert len(new) == 3
     with contextlib.chdir(project):
-        outcomes = [replay(file) for file in new]
+        outcomes = [replay(file, model) for file in new]
     assert [(each.steps, each.total) for each in outcomes] == [(0, 0), (8, 0), (8, 0)]
 
 

@@ -268,7 +268,7 @@ async def test_the_python_client_steers(scaffold: RunningServer, tmp_path: Path)
 
 async def test_a_program_steps_the_model(scaffold: RunningServer, tmp_path: Path) -> None:
     said = await _run_program(one("stepped.md", "steps.py").text, scaffold, tmp_path)
-    assert "step 11: 10 frames of (64, 96, 3)" in said
+    assert "step 11: 40 frames of (64, 96, 3)" in said
     assert "the same frame: True" in said
 
 
