@@ -67,6 +67,28 @@ test("an event resolves when it was applied and the frames say so", () =>
     assert.ok(session.inputDelayMs > 0);
   }));
 
+test("steps are made on request, the same after the same seed", () =>
+  during(
+    async (session) => {
+      session.view({ codecs: ["raw"] });
+      const first = await session.step({ n: 3, seed: 5, state: { level: 9 } });
+      const [{ messages }, then] = await Promise.all([
+        session.step({ commands: [["say", { words: "hello" }]] }),
+        session.step({ n: 2 }),
+      ]);
+      assert.deepEqual([first.step, first.steps, first.frames.length, first.sound.length], [3, 3, 3, 3]);
+      assert.deepEqual([then.step, then.frames.length, first.state.level], [6, 2, 9]);
+      assert.ok(messages.some(({ data }) => data.words === "HELLO"));
+      const again = await session.step({ n: 3, seed: 5, state: { level: 9 } });
+      const pixels = ({ frames }) => frames.map(({ jpeg }) => [...client.readMedia(jpeg.slice().buffer).pixels]);
+      assert.deepEqual(pixels(again), pixels(first));
+      const refused = await session.step({ state: { level: 999 } }).catch((error) => error);
+      assert.ok(refused instanceof EventError);
+      assert.deepEqual([refused.code, refused.fields[0].path, refused.made.steps], ["invalid_event", "state.level", 0]);
+    },
+    { stepped: true },
+  ));
+
 test("a frame that shows an event is waited for", () =>
   during(async (session) => {
     assert.equal((await session.frame()).track, "main_video");

@@ -126,7 +126,7 @@ export class Connection extends EventTarget {
     this.#rejectPending(error);
   }
 
-  /** Send an event of the model. Resolves to {n, message?}; rejects with EventError or ConnectionLost. */
+  /** Send an event of the model, or a request for steps. Resolves to its answer; rejects with EventError or ConnectionLost. */
   send(type, data = {}) {
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
@@ -194,7 +194,7 @@ export class Connection extends EventTarget {
       this.#released = this.#role === "controller" && ["finished", "turn_over", "idle"].includes(data.reason);
     }
     this.#emit("message", message);
-    if (type === "reactor.reply") this.#takePending(id)?.resolve(data);
+    if (type === "reactor.reply" || type === "reactor.stepped") this.#takePending(id)?.resolve(data);
     if (type === "reactor.error") this.#takePending(id)?.reject(new EventError(data));
   }
 

@@ -15,8 +15,9 @@ export class Refused extends ConnectError {}
 export class Busy extends ConnectError {}
 
 export class EventError extends ClientError {
-  constructor({ code = "error", message, fields, event = "" }) {
+  constructor({ code = "error", message, fields, event = "", made = null }) {
     super(message || code);
+    this.made = made;
     this.code = code;
     this.fields = Array.isArray(fields) ? fields : [];
     this.event = event;

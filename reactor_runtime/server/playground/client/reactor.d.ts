@@ -25,6 +25,8 @@ export interface Options {
   session?: string | null;
   /** Receive the sessions of others while waiting. */
   watch?: boolean;
+  /** Let the model make steps in `step()` alone. Default: whether the address has `?generation=stepped`. */
+  stepped?: boolean;
   /**
    * The WebSocket class on a platform without one, such as Node before version 22: for example that of the package
    * `ws`.
@@ -120,6 +122,10 @@ export type ErrorCode =
   | "unresolved_upload"
   | "bad_media"
   | "unknown_track"
+  | "not_ready"
+  | "refused"
+  | "command_failed"
+  | "failed"
   | "internal_error"
   | "model_error"
   | (string & {});
@@ -149,6 +155,7 @@ export interface Welcome<Model extends Modelled = any> {
   resume: string | null;
   upload_key: string | null;
   /** Every client of the session may send events; absent on an older server. */
+  generation?: "realtime" | "stepped";
   shared?: boolean;
   limits: Limits;
   /** The names of the encodings of video tracks that the server has; absent on an older one. */
@@ -295,6 +302,29 @@ export interface Frame extends FrameHeader {
   jpeg: Uint8Array;
   /** Decoded; null in Node. Call `close()` on it after use. */
   bitmap: Platform<"ImageBitmap"> | null;
+}
+
+export interface StepRequest<Model extends Modelled = AnyModel> {
+  n?: number;
+  reset?: boolean;
+  /** From 0 to 2³² - 1. */
+  seed?: number;
+  state?: Partial<Model["state"]>;
+  commands?: [type: keyof Model["events"] & string, data?: object][];
+}
+
+/** What was made in steps, in order; `state` are the public fields after them. */
+export interface StepsResult<Model extends Modelled = AnyModel> {
+  /** The number of the newest step since the last reset. */
+  step: number;
+  /** How many were made, in `elapsedS` seconds of the model. */
+  steps: number;
+  elapsedS: number;
+  /** `bitmap` is null; `readMedia(frame.jpeg.buffer)` returns the pixels of raw frames. */
+  frames: Frame[];
+  sound: Sound[];
+  messages: Message<Model>[];
+  state: Readonly<Model["state"]>;
 }
 
 /** A piece of sound as received; `samples` are interleaved. */
@@ -468,6 +498,12 @@ export class Session<Model extends Modelled = any> {
     ...rest: Carried<Model["events"][Type], [options?: { inputAt?: number }]>
   ): Promise<ReplyTo<Model, Type>>;
   /**
+   * Make exactly `n` steps of a stepped session, 1 by default, and return all that the model has made in them. Before
+   * them, with `reset` or a `seed` the session begins anew, `state` sets fields, and `commands` are events with their
+   * data. Rejects with EventError, whose `made` has the steps before, if the server refuses a step, and as send() does.
+   */
+  step(request?: StepRequest<Model>): Promise<StepsResult<Model>>;
+  /**
    * Send an event without waiting for a reply. Returns false without sending it while this client controls no session.
    * Throws RangeError for data over the server's limit.
    */
@@ -592,12 +628,14 @@ export class Busy extends ConnectError {
 
 /** The server answered an event with an error. */
 export class EventError extends ClientError {
-  constructor(error: { code?: string; message?: string; fields?: FieldError[]; event?: string });
+  constructor(error: { code?: string; message?: string; fields?: FieldError[]; event?: string; made?: any });
   code: ErrorCode;
   /** The invalid parameters. */
   fields: FieldError[];
   /** The event's name. */
   event: string;
+  /** Of requested steps: those that were made before; else null. */
+  made: StepsResult<any> | null;
 }
 
 /** The session is over; docs/wire.md lists the reasons after which another one follows. */

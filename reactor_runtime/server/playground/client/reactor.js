@@ -20,9 +20,10 @@ export function connect(url = globalThis.location?.href, options = {}) {
   const given = parse(url);
   const of = (name) => given.searchParams.get(name);
   const { token = of("token"), session = of("session"), watch, WebSocket } = options;
+  const stepped = options.stepped ?? of("generation") === "stepped";
   const role = options.role ?? of("role") ?? "controller";
   if (!["controller", "viewer"].includes(role)) throw new TypeError(`the role is controller or viewer, not "${role}"`);
-  return new Session(socketAddress(given), { token, role, session, watch, WebSocket });
+  return new Session(socketAddress(given), { token, role, session, watch, stepped, WebSocket });
 }
 
 function parse(url) {

@@ -7,6 +7,7 @@ import { InputDelay } from "./input_delay.js";
 import { readMedia } from "./media.js";
 import { ClientProtocol } from "./protocol.js";
 import { Speaker } from "./sound/speaker.js";
+import { Steps } from "./steps.js";
 
 export class Session extends EventTarget {
   speaker = new Speaker(() => this.#emit("listening", this.speaker.on));
@@ -35,6 +36,7 @@ export class Session extends EventTarget {
   // Null until a server has offered video.
   #video = null;
   #publisher = null;
+  #steps = null;
   // The document of the canvases.
   #page = null;
   #view = {};
@@ -50,10 +52,11 @@ export class Session extends EventTarget {
 
   constructor(address, options) {
     super();
-    const { token, role, session, watch, WebSocket } = options;
+    const { token, role, session, watch, stepped, WebSocket } = options;
     const on = (name, listener) => this.#connection.addEventListener(name, ({ detail }) => listener(detail));
     this.#options = options;
-    this.#connection = new Connection(address, { token, role, session, watch: watch && 1 }, WebSocket);
+    const generation = stepped ? "stepped" : "";
+    this.#connection = new Connection(address, { token, role, session, watch: watch && 1, generation }, WebSocket);
     on("open", () => {
       this.#renewScope();
       this.#protocol.reopen();
@@ -149,6 +152,13 @@ export class Session extends EventTarget {
     const reply = await this.#connection.send(type, data);
     if (typeof reply.n === "number") this.#inputDelay.replied(reply.n, inputAt);
     return reply;
+  }
+
+  async step(request) {
+    await this.#ready();
+    // Made at once: it has to hear what comes after the first request.
+    this.#steps ??= new Steps(this, this.#connection);
+    return this.#steps.request(request);
   }
 
   notify(type, data = {}) {
