@@ -22,8 +22,9 @@ from reactor_runtime.ipc.messages import (
 
 LENGTHS = struct.Struct(">II")
 
-# json.dumps would create an encoder for each message.
+# json.dumps would create an encoder for each message, and json.loads look for the encoding of its bytes.
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
+_from_json = json.JSONDecoder().decode
 
 
 class Framing:
@@ -67,23 +68,16 @@ def encode_parts(message: Message) -> tuple[bytes, bytes]:
 
 
 def _decode(body: bytearray, file: bytearray) -> Message:
-    name, *values = json.loads(body)
+    name, *values = _from_json(body.decode())
     if name in _WITH_FILE:
         values.append(bytes(file))
     return _MAKERS[name](*values)
 
 
-def _bundle_fields(bundle: Bundle) -> tuple[Any, ...]:
-    *plain, frames, sounds, first, inputs, reserve_s = _bundle_plain(bundle)
-    shown, played = [_frame_fields(item) for item in frames], [_sound_fields(item) for item in sounds]
-    return (*plain, shown, played, first, inputs, reserve_s)
-
-
 def _make_bundle(*values: Any) -> Bundle:
     *plain, frames, sounds, first, inputs, reserve_s = values
-    make: Callable[..., Bundle] = Bundle
-    shown, played = tuple(BundleFrame(*item) for item in frames), tuple(BundleSound(*item) for item in sounds)
-    return make(*plain, shown, played, first, tuple(inputs), reserve_s)
+    shown, played = tuple(map(BundleFrame._make, frames)), tuple(map(BundleSound._make, sounds))
+    return Bundle._make((*plain, shown, played, first, tuple(inputs), reserve_s))
 
 
 def _media_fields(media: ClientMedia) -> tuple[Any, ...]:
@@ -99,7 +93,7 @@ def _make_media(*values: Any) -> ClientMedia:
 
 
 def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
-    # Every message is a dataclass.
+    # Every other message is a dataclass.
     names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     # attrgetter returns a tuple only for two names and more.
     if len(names) < 2:
@@ -107,12 +101,12 @@ def _plain_fields(kind: type) -> Callable[[Any], tuple[Any, ...]]:
     return attrgetter(*names)
 
 
-_bundle_plain = _plain_fields(Bundle)
-_frame_fields = _plain_fields(BundleFrame)
-_sound_fields = _plain_fields(BundleSound)
 _KINDS: tuple[type, ...] = (*get_args(ToEngine), *get_args(ToServer))
-_FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {kind: _plain_fields(kind) for kind in _KINDS}
-_FIELDS[Bundle] = _bundle_fields
+_FIELDS: dict[type, Callable[[Any], tuple[Any, ...]]] = {
+    # A bundle is a tuple of its fields, and so are its frames and sounds.
+    kind: tuple if kind is Bundle else _plain_fields(kind)
+    for kind in _KINDS
+}
 _FIELDS[ClientMedia] = _media_fields
 _FIELDS[UploadedBytes] = attrgetter("session", "id", "name", "content_type", "path", "client")
 _WITH_FILE = (ClientMedia.__name__, UploadedBytes.__name__)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, get_args
 
 import pytest
@@ -53,8 +52,9 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
 
 
 def instances(kind: type) -> st.SearchStrategy[Message]:
-    fields = dataclasses.fields(kind)
-    return st.builds(kind, **{field.name: BY_TYPE[str(field.type)] for field in fields})
+    # Those of a named tuple are references.
+    names = {field: str(getattr(hint, "__forward_arg__", hint)) for field, hint in kind.__annotations__.items()}
+    return st.builds(kind, **{field: BY_TYPE[name] for field, name in names.items()})
 
 
 messages = st.one_of([instances(kind) for kind in KINDS])

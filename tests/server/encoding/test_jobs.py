@@ -101,7 +101,7 @@ def test_a_frame_of_two_bands_is_two_jobs() -> None:
 
 def test_sound_beside_a_large_frame_is_a_job_of_its_own() -> None:
     sound = BundleSound("audio", 0, 0, 1, 6, 48000, 0.0)
-    *bands, last = jobs_of(replace(bundle(BundleFrame("video", 0, -1, 720, 1280)), sounds=(sound,)), [0])
+    *bands, last = jobs_of(bundle(BundleFrame("video", 0, -1, 720, 1280))._replace(sounds=(sound,)), [0])
     assert [(job.sounds, len(job.tasks)) for job in bands] == [((), 1)] * 4
     assert (last.sounds, last.tasks) == ((sound,), [])
 
@@ -159,7 +159,7 @@ def test_metadata_is_in_the_header_of_every_file_of_its_frame() -> None:
     memory = create_memory()
     (offset,) = written(RingWriter(memory), 0, [np.zeros((720, 1280, 3), np.uint8)])
     left = BundleFrame("left", 0, offset, 720, 1280, '{"pose":[1,2]}')
-    whole = bundle(left, replace(left, track="right", metadata=""))
+    whole = bundle(left, left._replace(track="right", metadata=""))
     frames = list(merge_frames([run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs_of(whole, [0, 1, 5])]))
     for frame, text in zip(frames, (b'{"pose":[1,2]}', b""), strict=True):
         for shown in (frame, frame.as_held(), replace(frame, pixels=np.zeros((8, 8, 3), np.uint8)).with_full_size()):
