@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 # The encoder counts bits per frame: its rates are those for so many frames a second, at whatever rate frames come.
 NOMINAL_FPS = 30
-FEWEST_BITS = 4_000
+FEWEST_BITS = 8_000
+# x264 counts a message about itself as a part of the first frame.
+MESSAGE_BITS = 6_000
 # x264 needs at least one macroblock; more pixels than these are beyond what browsers decode.
 SHORTEST_SIDE, MOST_PIXELS = 16, 4096 * 2304
 # ITU-T H.273: the matrix of BT.601, which OpenCV and swscale convert with, and the primaries and transfer of sRGB.
@@ -94,7 +96,7 @@ class X264Encoder:
             "tune": "zerolatency",
             "profile": "baseline",
             "maxrate": str(bits * NOMINAL_FPS),
-            "bufsize": str(bits),
+            "bufsize": str(bits + MESSAGE_BITS),
             # Better is not visible, and would use the whole rate for a still frame.
             "qmin": "19",
             "forced-idr": "1",

@@ -17,6 +17,8 @@ LOWEST_BITS_PER_S, HIGHEST_BITS_PER_S = 64e3, 64e6
 SPARE = 0.85
 # The factor of a climb, and the share of the rate that has to be in use for one.
 STEP, IN_USE = 1.3, 0.7
+# The share that frames must have of what they may have, for a fall.
+LEAST_IN_USE = 0.5
 # Frames that wait on their way, besides this time, for an interval are late; two of them show a slow network, and so
 # does this share of skipped frames.
 JITTER_S, LATE_FRAMES, SKIPS = 0.01, 2, 0.1
@@ -153,6 +155,9 @@ class VideoRate:
         """
         latest = list(self._arrived)[-count + 1 :]
         bits = statistics.mean(each.bits / each.frames for each in latest)
+        if bits < LEAST_IN_USE * self.bits_per_s * latest[-1].interval_s:
+            # Small frames, as of a still image, are late for another reason than the rate.
+            return
         delay_s = self._shortest[0].round_trip_s - self._shortest[0].bits * SPARE / self.bits_per_s
         taken_s = [min(gap, each.round_trip_s - delay_s) for gap, each in zip(self._gaps(count), latest, strict=True)]
         bits_per_s = SPARE * bits / max(statistics.median(taken_s), 1e-4)

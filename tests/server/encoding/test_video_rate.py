@@ -99,6 +99,13 @@ def test_a_rate_that_is_not_in_use_stays() -> None:
     assert link.rate.bits_per_s == 5e6
 
 
+def test_small_frames_that_come_late_say_nothing_about_the_rate() -> None:
+    link = Link(VideoRate(5e6, 0.0), still=True)
+    link.run(5, 10e6)
+    link.run(10, 1e5)
+    assert link.rate.bits_per_s == 5e6
+
+
 def test_failed_climbs_get_rare() -> None:
     link = Link(VideoRate(8e6, 0.0))
     link.run(200, 10e6)
