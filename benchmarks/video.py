@@ -181,8 +181,16 @@ def _screen() -> list[Images]:
 
 
 def _pan() -> list[Images]:
-    wide = _texture(WIDTH + 4 * FRAMES)
-    return [_clipped(wide[:, 4 * number : 4 * number + WIDTH]) for number in range(FRAMES)]
+    """A photograph that passes by 4.3 pixels a frame, with the grain of a camera."""
+    random = np.random.default_rng(4)
+    wide = _texture(WIDTH + 5 * FRAMES)
+    frames = []
+    for number in range(FRAMES):
+        left, share = divmod(4.3 * number, 1)
+        first, second = (wide[:, int(left) + shift :][:, :WIDTH] for shift in (0, 1))
+        grain = random.normal(0, 1.5, (HEIGHT, WIDTH, 1)).astype(np.float32)
+        frames.append(_clipped((1 - share) * first + share * second + grain))
+    return frames
 
 
 def _generated() -> list[Images]:
@@ -192,7 +200,7 @@ def _generated() -> list[Images]:
     frames = []
     for number in range(FRAMES):
         share = 0.5 + 0.5 * np.sin(number / 12)
-        grain = random.normal(0, 4, (HEIGHT, WIDTH, 1)).astype(np.float32)
+        grain = random.normal(0, 2.5, (HEIGHT, WIDTH, 1)).astype(np.float32)
         frames.append(_clipped(share * first + (1 - share) * second + grain))
     return frames
 

@@ -79,7 +79,7 @@ def test_the_server_gives_the_document_that_the_command_prints(server: RunningSe
     printed = json.loads(reactor("schema", cwd=server.output.parent).out)
     assert printed["servers"] == [{"url": "http://127.0.0.1:8080"}]
     # Of the server, not of the model.
-    assert document["x-reactor"].pop("encodings") == ["jpeg", "h264"]
+    assert document["x-reactor"].pop("encodings") == ["jpeg", "raw", "h264"]
     assert document == {**printed, "servers": [{"url": "/"}]}
 
 

@@ -142,7 +142,7 @@ async def test_a_client_that_names_no_codecs_gets_jpegs_and_no_video_library_is_
     with serving(write_project(tmp_path, MODEL)) as server:
         async with controlling(server.url) as controller:
             welcome = next(text["data"] for text in controller.texts if text["type"] == "reactor.welcome")
-            assert welcome["encodings"] == ["jpeg", "h264"]
+            assert welcome["encodings"] == ["jpeg", "raw", "h264"]
             for _ in range(30):
                 assert not MP4.matches((await next_media(controller))[1])
             assert "codec" not in await controller.data("reactor.stats")
@@ -153,7 +153,7 @@ async def test_a_server_with_never_offers_no_video(tmp_path: Path) -> None:
     with serving(write_project(tmp_path, MODEL), "--codec", "never") as server:
         async with controlling(server.url) as controller:
             welcome = next(text["data"] for text in controller.texts if text["type"] == "reactor.welcome")
-            assert welcome["encodings"] == ["jpeg"]
+            assert welcome["encodings"] == ["jpeg", "raw"]
             await controller.send("reactor.view", H264)
             for _ in range(30):
                 assert not MP4.matches((await next_media(controller))[1])
