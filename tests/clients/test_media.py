@@ -62,7 +62,7 @@ def test_the_pixels_of_a_raw_frame_are_read(tmp_path: Path) -> None:
     console.log(JSON.stringify([media.kind, media.width, media.height, media.header.seq, [...media.pixels]]));
     """
     arguments = "--input-type=module", "-e", script
-    printed = node(*arguments, CLIENT=(CLIENT / "media.js").as_uri(), FILE=str(tmp_path / "frame"))
+    printed = node(*arguments, CLIENT=(CLIENT / "read_media.js").as_uri(), FILE=str(tmp_path / "frame"))
     assert json.loads(printed) == ["raw", 7, 5, 1, frame.ravel().tolist()]
 
 
@@ -70,7 +70,7 @@ def test_any_bytes_are_read_or_refused_as_malformed(tmp_path: Path) -> None:
     sent = list(files())
     (tmp_path / "files").write_bytes(b"".join(struct.pack(">I", len(file)) + file for file in sent))
     arguments = "--input-type=module", "-e", READ
-    printed = node(*arguments, CLIENT=(CLIENT / "media.js").as_uri(), FILES=str(tmp_path / "files"))
+    printed = node(*arguments, CLIENT=(CLIENT / "read_media.js").as_uri(), FILES=str(tmp_path / "files"))
     read = json.loads(printed)
     assert len(read) == len(sent)
     assert {str(each) for each in read if isinstance(each, str)} == {"refused"}

@@ -35,7 +35,7 @@ def members(name: str) -> set[str]:
 
 
 def test_every_name_is_declared_and_no_other() -> None:
-    client = json.loads(node("-e", LIST, CLIENT=(CLIENT / "reactor.js").as_uri()))
+    client = json.loads(node("-e", LIST, CLIENT=(CLIENT / "index.js").as_uri()))
     assert set(re.findall(r"^export (?:class|function) (\w+)", DECLARED, re.M)) == set(client["exported"])
     listeners = {"addEventListener", "removeEventListener"}
     assert members("Session") - listeners == {*client["members"], "speaker"}

@@ -33,7 +33,7 @@ TOKEN_PAGE = Path(__file__).parents[1] / "token_page"
 DOCS_PAGE = Path(__file__).parents[1] / "docs_page"
 TOKEN_SCRIPT = '  <script type="module" src="static/token.js"></script>\n'
 # Relative, so that it is right below --root-path too.
-CLIENT = 'export * from "./static/client/reactor.js";\n'
+CLIENT = 'export * from "./static/client/index.js";\n'
 # A code of this text takes 4 ms of the event loop.
 LONGEST_QR_BYTES = 200
 

@@ -1,7 +1,6 @@
 /** Passes received frames to canvases and readers, and acknowledges them when shown, or on arrival if nothing shows them. */
 
 import { MediaError } from "./errors.js";
-import { imageSource } from "./media.js";
 
 export class VideoOutputs {
   // {track, sink, fail}; track null for the first one
@@ -142,7 +141,11 @@ export class VideoOutputs {
   }
 }
 
-export const decode = async (bytes) => createImageBitmap(imageSource(bytes));
+export async function decode(bytes) {
+  const isJpeg = new Uint8Array(bytes)[0] === 0xff;
+  const source = isJpeg ? new Blob([bytes], { type: "image/jpeg" }) : (await import("./npy.js")).imageSource(bytes);
+  return createImageBitmap(source);
+}
 
 // Half a repaint: the next one may be later than this one is early.
 const EARLY_MS = 8;

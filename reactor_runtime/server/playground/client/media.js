@@ -1,4 +1,4 @@
-/** Reads the server's JPEGs, NPYs and WAVs: the header with track, number, times and metadata, pixels and samples. */
+/** Reads the server's JPEGs and WAVs: the header with track, number, times and metadata, and the samples of a WAV. */
 
 import { MediaError } from "./errors.js";
 
@@ -8,53 +8,19 @@ export const MAGIC = 0x52454143544f5200n;
 const VERSION = 1;
 // From the version to the length of the track name.
 const FIXED_BYTES = 27;
-// After the magic, two bytes of version and two of length.
-const NPY_START = 10;
-const NPY_HEAD = /^{'descr': '\|u1', 'fortran_order': False, 'shape': \((\d{1,5}), (\d{1,5}), 3\), } *\n$/;
 const AFTER_FLUSH = 1;
 const HELD = 2;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Return {kind: "jpeg", header}, with header null in other JPEGs; {kind: "raw", header, width, height, pixels}, with
- * pixels a Uint8Array of RGB; or {kind: "wav", header, sampleRate, channels, samples}, with samples an interleaved
- * Int16Array. Throws MediaError.
+ * Return {kind: "jpeg", header}, with header null in other JPEGs, or {kind: "wav", header, sampleRate, channels,
+ * samples}, with samples an interleaved Int16Array. Throws MediaError.
  */
-export function readMedia(buffer) {
+export function readFile(buffer) {
   const view = new DataView(buffer);
   if (view.byteLength >= 4 && view.getUint16(0) === 0xffd8) return { kind: "jpeg", header: jpegHeader(view) };
   if (view.byteLength >= 12 && view.getUint32(0) === RIFF) return { kind: "wav", ...readWav(view) };
-  if (isNpy(view)) return { kind: "raw", ...readNpy(view) };
-  throw new MediaError(`${view.byteLength} bytes that are neither JPEG nor NPY nor WAV`);
-}
-
-/** Return what `createImageBitmap` takes for a frame of the server. */
-export function imageSource(buffer) {
-  if (!isNpy(new DataView(buffer))) return new Blob([buffer], { type: "image/jpeg" });
-  const { width, height, pixels } = readNpy(new DataView(buffer));
-  const image = new ImageData(width, height);
-  for (let from = 0, to = 0; from < pixels.length; to += 4) {
-    image.data[to] = pixels[from++];
-    image.data[to + 1] = pixels[from++];
-    image.data[to + 2] = pixels[from++];
-    image.data[to + 3] = 255;
-  }
-  return image;
-}
-
-// "\x93NUMPY" and version 1.0.
-const isNpy = (view) => view.byteLength >= 22 && view.getBigUint64(0) === 0x934e554d50590100n;
-
-/** The header comes last: its fields, their length, the magic. */
-function readNpy(view) {
-  const end = view.byteLength - 12;
-  if (view.getBigUint64(end + 4) !== MAGIC) throw new MediaError("an NPY without header");
-  const [start, at] = [end - view.getUint32(end), NPY_START + view.getUint16(8, true)];
-  if (at > start) throw new MediaError("the NPY is cut short");
-  const head = textOf(new Uint8Array(view.buffer, NPY_START, at - NPY_START), "the head of the NPY");
-  const [height, width] = NPY_HEAD.exec(head)?.slice(1).map(Number) ?? [];
-  if (start - at !== height * width * 3) throw new MediaError("an NPY that holds no frame");
-  return { header: fields(view, start, end), width, height, pixels: new Uint8Array(view.buffer, at, start - at) };
+  throw new MediaError(`${view.byteLength} bytes that are neither JPEG nor WAV`);
 }
 
 function jpegHeader(view) {
@@ -107,7 +73,7 @@ export function fields(view, start, end) {
   };
 }
 
-function textOf(bytes, what) {
+export function textOf(bytes, what) {
   try {
     return utf8.decode(bytes);
   } catch {

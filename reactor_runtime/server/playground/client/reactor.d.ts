@@ -663,10 +663,17 @@ export class MediaError extends ClientError {
   code: "bad_media";
 }
 
-/** Read a binary message: the header, the pixels of an NPY, the samples of a WAV. Throws MediaError for a malformed one. */
-export function readMedia(
-  message: ArrayBuffer,
-):
+/**
+ * Read a binary message: the header, the pixels of an NPY, the samples of a WAV; of a piece of MP4 the sample, and if it
+ * is a key `config` as VideoDecoder.configure takes it. Throws MediaError for a malformed one.
+ */
+export function readMedia(message: ArrayBuffer):
   | { kind: "jpeg"; header: FrameHeader | null }
   | { kind: "raw"; header: FrameHeader; width: number; height: number; pixels: Uint8Array }
+  | {
+      kind: "mp4";
+      header: FrameHeader;
+      config: { codec: string; description: Uint8Array; width: number; height: number } | null;
+      sample: Uint8Array;
+    }
   | { kind: "wav"; header: FrameHeader; sampleRate: number; channels: number; samples: Int16Array };

@@ -1,4 +1,4 @@
-/** The client of a Reactor server, for pages and for Node; reactor.d.ts documents it. */
+/** The client of a Reactor server; reactor.d.ts documents it, and index.js is what programs import. */
 
 import { Session } from "./session.js";
 
@@ -13,7 +13,6 @@ export {
   SessionEnded,
   UploadError,
 } from "./errors.js";
-export { readMedia } from "./media.js";
 export { Session };
 
 export function connect(url = globalThis.location?.href, options = {}) {

@@ -4,7 +4,7 @@ import { Connection } from "./connection.js";
 import { ConnectionLost, errorOf, MediaError, SessionEnded } from "./errors.js";
 import { VideoOutputs } from "./frames.js";
 import { InputDelay } from "./input_delay.js";
-import { readMedia } from "./media.js";
+import { readFile } from "./media.js";
 import { ClientProtocol } from "./protocol.js";
 import { Speaker } from "./sound/speaker.js";
 import { Steps } from "./steps.js";
@@ -35,6 +35,7 @@ export class Session extends EventTarget {
   });
   // Null until a server has offered video.
   #video = null;
+  #read = readFile;
   #publisher = null;
   #steps = null;
   // The document of the canvases.
@@ -212,7 +213,8 @@ export class Session extends EventTarget {
   view(wanted) {
     const { paused, maxFps, tracks, codecs } = wanted ?? {};
     this.#view = { paused, max_fps: maxFps, tracks, codecs };
-    this.#sendView();
+    if (codecs) this.#loadReader().then(() => this.#sendView());
+    else this.#sendView();
   }
 
   here() {
@@ -302,6 +304,7 @@ export class Session extends EventTarget {
   }
 
   async #loadVideo() {
+    await this.#loadReader();
     const { makeVideo } = await import("./video/video.js");
     this.#video = await makeVideo({
       show: (header, frame) => this.#outputs.put(header, null, frame),
@@ -310,6 +313,10 @@ export class Session extends EventTarget {
       emit: this.#emit,
     });
     this.#sendView();
+  }
+
+  async #loadReader() {
+    this.#read = (await import("./read_media.js")).readMedia;
   }
 
   #left() {
@@ -321,11 +328,12 @@ export class Session extends EventTarget {
   #received(bytes) {
     this.#emit("received", bytes.byteLength);
     try {
-      const media = this.#video?.read(bytes) ?? readMedia(bytes);
+      const media = this.#read(bytes);
       if (media.kind === "wav") this.#playSound(media);
       else this.#showFrame(media, bytes);
     } catch (error) {
       if (!(error instanceof MediaError)) throw error;
+      this.#video?.reset();
       this.#emit("ignored", { what: "A binary message was ignored", why: error.message });
     }
   }
@@ -377,7 +385,7 @@ export class Session extends EventTarget {
     const paused = this.#view.paused || hidden;
     const view = hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused };
     const codecs = this.#video?.follow({ paused, wanted: this.#outputs.takesVideo });
-    this.notify("reactor.view", { ...view, codecs });
+    this.notify("reactor.view", { ...view, codecs: this.#view.codecs ?? codecs });
   }
 }
 

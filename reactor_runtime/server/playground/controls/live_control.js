@@ -1,6 +1,6 @@
 /** The control of one value: it sends each change, and follows the model's state. */
 
-import { ConnectionLost } from "../client/reactor.js";
+import { ConnectionLost } from "../client/errors.js";
 import { el } from "../dom.js";
 import { errorsOf, labelOf, makeRow } from "./rows.js";
 import { throttledSender } from "./throttle.js";

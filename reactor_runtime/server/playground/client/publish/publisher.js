@@ -1,6 +1,6 @@
 /** Publishes files as they are; capture.js publishes cameras, microphones and other sources. */
 
-import { readMedia } from "../media.js";
+import { readFile } from "../media.js";
 import { bytesOf, kindOf, stampOf, withHeader } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
@@ -47,7 +47,7 @@ export class Publisher {
   }
 
   #piece(track, file, stamp) {
-    const { samples, channels, sampleRate } = /** @type {any} */ (readMedia(withHeader(track, file).buffer));
+    const { samples, channels, sampleRate } = /** @type {any} */ (readFile(withHeader(track, file).buffer));
     const sender = senderOf(this.#sounds, track, () => new SoundSender(this.#link, track));
     return sender.hasRoom && sender.send(file, samples.length / channels / sampleRate, stamp);
   }

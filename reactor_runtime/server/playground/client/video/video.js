@@ -4,7 +4,6 @@
  */
 
 import { MediaError } from "../errors.js";
-import { isVideo, readVideo } from "./mp4.js";
 import { TrackDecoder } from "./track_decoder.js";
 
 const CODEC = "h264";
@@ -74,19 +73,12 @@ export class Video {
     return !this.#obstacle && !this.#gaveUp;
   }
 
-  /** Return {header, config, sample} of a message of a video stream, null for another. Throws MediaError. */
-  read(bytes) {
-    if (!isVideo(bytes)) return null;
-    try {
-      return readVideo(bytes);
-    } catch (error) {
-      // Later frames depend on this one, of whatever track it is.
-      this.#close();
-      throw error;
-    }
+  /** Begin all streams anew: a message was malformed, on which later ones depend. */
+  reset() {
+    this.#close();
   }
 
-  /** Decode a message, as read, and show its frame. */
+  /** Decode a message, as readVideo returns it, and show its frame. */
   put({ header, config, sample }) {
     const { track } = header;
     if (this.#paused || !this.#works) return;
