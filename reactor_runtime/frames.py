@@ -27,14 +27,19 @@ _NARROWEST, _WIDEST = 1e-30, 1e30
 
 
 def to_frames(
-    tensor: object, layout: Layout = "BCTHW", value_range: tuple[float, float] = (-1, 1)
+    tensor: object,
+    layout: Layout = "BCTHW",
+    value_range: tuple[float, float] = (-1, 1),
+    *,
+    out: NDArray[np.uint8] | None = None,
 ) -> NDArray[np.uint8]:
     """Convert images to frames: uint8 RGB, `(T, H, W, 3)`, or `(H, W, 3)` for a layout without T.
 
     Accepts torch tensors and NumPy arrays. Floats are converted on the tensor's device, in float32: values outside
     `value_range` are clipped, NaN becomes its low end, others are rounded to 0 to 255, halves to even. uint8 stays
     unchanged, whatever the range. One channel becomes gray.
-    The result does not share memory with the input, and the tensor's device has finished when it is returned.
+    The result does not share memory with the input, and the tensor's device has finished when it is returned. It is
+    `out`, if that is given, as from `self.output.empty()`.
     Values that are NaN, or far outside of the range, give a `UserWarning`, once for each line that calls this; about
     10,000 values of each call are read for it.
     Raises `TypeError` for another type or dtype and `ValueError` for another shape; both name the fix.
@@ -50,15 +55,30 @@ def to_frames(
     if "uint8" not in str(images.dtype):
         _warn_of_values(images if torch is None else images.detach(), low, high)
     axes = channels_last(layout)
+    images = images.transpose(axes) if torch is None else images.detach().permute(axes)
+    if out is not None:
+        _check_out(out, (*images.shape[:-1], 3))
     if torch is None:
-        return levels(images.transpose(axes), low, high)
-    images = images.detach().permute(axes)
+        return levels(images, low, high, out)
     if images.device.type != "cpu":
-        return to_host(torch, levels_on_device(torch, images, low, high))
+        frames = to_host(torch, levels_on_device(torch, images, low, high))
+        if out is None:
+            return frames
+        # From pinned memory, which a copy from a device to any other would use too.
+        np.copyto(out, frames)
+        return out
     if images.dtype == torch.bfloat16:
         images = images.view(torch.uint16)
     # NumPy on one thread is as fast as torch on two, and does not wait for threads of a machine that is busy encoding.
-    return levels(to_host(torch, images), low, high)
+    return levels(to_host(torch, images), low, high, out)
+
+
+def _check_out(out: object, shape: tuple[int, ...]) -> None:
+    if not isinstance(out, np.ndarray) or out.dtype != np.uint8:
+        got = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
+        raise TypeError(f"to_frames: out is {got}; give a NumPy array of uint8, as self.output.empty({shape})")
+    if out.shape != shape:
+        raise ValueError(f"to_frames: out is {out.shape}; the frames are {shape}: give self.output.empty({shape})")
 
 
 def _warn_of_values(images: Any, low: float, high: float) -> None:

@@ -321,3 +321,19 @@ def test_a_warning_of_values_is_given_once_for_each_line() -> None:
         for _ in range(3):
             to_frames(values, "HWC")
     assert len(caught) == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_frames_are_written_to_out(device: str) -> None:
+    out = np.empty((2, 4, 6, 3), np.uint8)
+    made = to_frames(torch.rand(1, 3, 2, 4, 6, device=device), value_range=(0, 1), out=out)
+    assert made is out
+    assert to_frames(out.astype(np.float32), "THWC", (0, 255), out=np.empty_like(out)).tolist() == made.tolist()
+
+
+def test_an_out_that_does_not_fit_is_refused() -> None:
+    images = np.zeros((4, 6, 3), np.float32)
+    with pytest.raises(ValueError, match=r"out is \(4, 5, 3\); the frames are \(4, 6, 3\)"):
+        to_frames(images, "HWC", out=np.empty((4, 5, 3), np.uint8))
+    with pytest.raises(TypeError, match="out is float32; give a NumPy array of uint8"):
+        to_frames(images, "HWC", out=images)  # type: ignore[arg-type]

@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 from reactor_runtime.media.tensors import Tensor, Torch
 
 
-def levels(images: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
-    """Convert images one by one, so that intermediate values stay in the cache; uint16 holds bfloat16 bits."""
-    frames = np.empty((*images.shape[:-1], 3), np.uint8)
+def levels(images: NDArray[Any], low: float, high: float, out: NDArray[np.uint8] | None = None) -> NDArray[np.uint8]:
+    """Convert images one by one, so that intermediate values stay in the cache; uint16 holds bfloat16 bits.
+
+    The frames are written to `out`, if it is given, which has their shape.
+    """
+    frames = np.empty((*images.shape[:-1], 3), np.uint8) if out is None else out
     for frame, image in zip(_each(frames), _each(images), strict=True):
         made = image if image.dtype == np.uint8 else _of_image(image, low, high)
         made = np.broadcast_to(made, frame.shape)
