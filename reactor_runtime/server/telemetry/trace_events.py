@@ -98,6 +98,12 @@ class TraceNames:
             events.insert(0, _name("process_name", process, process, title))
         return number, events
 
+    def encoder_lane(self, thread: int) -> tuple[int, list[Event]]:
+        """Return the lane of an encoder thread, or of the event loop, which has a name, and encodes small frames."""
+        if thread == self.server:
+            return self.server, []
+        return self.lane(self.server, f"encoder {thread}", thread)
+
     def lost(self, count: int) -> Event:
         """Return the event for records that were dropped."""
         name = f"{count} records lost"
@@ -122,7 +128,7 @@ def shown(names: TraceNames, bundle: Bundle, stages: Stages) -> Iterator[Event]:
     yield {"ph": "e", "name": "frame", "ts": us(stages.shown_at), **frame}
     for job in stages.jobs:
         rungs = {frame.track: sorted(rung for files in frame.files.values() for rung in files) for frame in job.frames}
-        lane, new = names.lane(names.server, f"encoder {job.thread}", job.thread)
+        lane, new = names.encoder_lane(job.thread)
         yield from new
         yield _complete("encode", names.server, lane, job.began, job.ended, {**args, "rungs": rungs})
         yield {"ph": "f", "bp": "e", "name": "frame", "cat": "flow", "id": whose, "pid": names.server, "tid": lane,
