@@ -21,6 +21,9 @@ Row = tuple[str, str, str]
 
 LOOP = Path(__file__).parent / "loop"
 WEBCAM = Path(__file__).parent / "webcam"
+TEMPLATE = Path(__file__).parents[1] / "templates" / "webcam"
+# What the template copies its camera with, so that the numbers in its frames can be read.
+COPYING: Mapping[str, Mapping[str, object]] = {"set_filter": {"filter": "plain"}, "set_mirror": {"mirror": False}}
 RUNS = 5
 CAMERA_FPS = 30
 CAMERA_S = 6.0
@@ -52,6 +55,7 @@ def camera() -> Iterator[Row]:
     camera_frames = NumberedFrames(1280, 720)
     cases: Sequence[tuple[str, Path, Mapping[str, float]]] = (
         ("loop, 60 fps", LOOP, {}),
+        ("template webcam", TEMPLATE, {"width": 1280, "height": 720}),
         ("pipeline that waits, 30 fps", WEBCAM, {"fps": 30}),
         ("pipeline that polls, 30 fps", WEBCAM, {"fps": 30, "polls": 1}),
         ("pipeline that waits, 60 fps", WEBCAM, {"fps": 60}),
@@ -61,7 +65,7 @@ def camera() -> Iterator[Row]:
         for _ in range(RUNS):
             floors.append(camera_frames.floor_s())
             with serving(project, "127.0.0.1", (), **config) as port:
-                trip = run(_there_and_back(port, camera_frames))
+                trip = run(_there_and_back(port, camera_frames, COPYING if project is TEMPLATE else {}))
             settled = sorted(delay for sent_at, delay in trip.delays if sent_at - trip.began > SETTLED_S)
             delays.append(1e3 * statistics.median(settled))
             late.append(1e3 * settled[int(len(settled) * 0.99) - 1])
@@ -120,10 +124,12 @@ async def _costs(port: int) -> Mapping[str, float]:
         return reply.message.data
 
 
-async def _there_and_back(port: int, camera_frames: NumberedFrames) -> Trip:
+async def _there_and_back(port: int, camera_frames: NumberedFrames, events: Mapping[str, Mapping[str, object]]) -> Trip:
     trip = Trip(time.monotonic())
     sent: dict[int, float] = {}
     async with connect(address(port)) as session, asyncio.TaskGroup() as tasks:
+        for name, values in events.items():
+            await session.send(name, **values)
         tasks.create_task(_receive_frames(session, sent, trip))
         await _send_frames(session, camera_frames, sent, trip)
         await session.aclose()

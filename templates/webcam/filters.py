@@ -15,7 +15,7 @@ class Plain:
         pass
 
     def __call__(self, frame: np.ndarray, strength: float) -> np.ndarray:
-        return frame.copy()
+        return frame
 
 
 class Neon:
@@ -159,7 +159,9 @@ def stretch(small: np.ndarray, width: int, height: int) -> np.ndarray:
 
 
 def fit(frame: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Scale a frame to cover the size, and crop it around the centre."""
+    """Scale a frame to cover the size, and crop it around the centre; return a frame of this size as it is."""
+    if frame.shape[:2] == (height, width):
+        return frame
     scale = min(frame.shape[0] / height, frame.shape[1] / width)
     rows = (np.arange(height) + 0.5 - height / 2) * scale + frame.shape[0] / 2
     columns = (np.arange(width) + 0.5 - width / 2) * scale + frame.shape[1] / 2

@@ -1,9 +1,9 @@
-"""Video in, video out: apply a filter to the newest frame of the client's camera, 30 times a second.
+"""Video in, video out: apply a filter to each frame of the client's camera as it arrives.
 
 `reactor run` creates one MyModel, calls load() once, and runs inference() for each client that controls the model.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from itertools import count
 from typing import Any
 
@@ -73,13 +73,18 @@ class MyModel(ReactorPipeline):
         self.state.image = image
 
     # Started for each client. The camera's frame and the filter are local variables: the next client gets new ones.
-    def inference(self) -> Iterator[MyOutput]:
+    async def inference(self) -> AsyncIterator[MyOutput]:
         camera: np.ndarray | None = None
+        live = False
         chosen, apply = "", FILTERS["plain"](self.width, self.height)
         for idx in count():
-            # The newest frame, or None if none has arrived since the last call. Older ones are dropped, so a camera
-            # that is faster than the model adds no delay. `await self.input.camera.read()` waits for the next.
-            frames = self.input.camera.try_read()
+            # The newest frame; older ones are dropped, so a camera that is faster than the model adds no delay.
+            # While the camera is on, wait for its next frame, which is shown at once. Else draw at the rate above.
+            try:
+                frames = await self.input.camera.read(timeout=0.2) if live else self.input.camera.try_read()
+            except TimeoutError:
+                frames = None
+            live = frames is not None
             if frames is not None:
                 if camera is None or camera.shape != frames[0].shape:
                     self.send_nowait(CameraOn(width=frames[0].shape[1], height=frames[0].shape[0]))

@@ -109,6 +109,11 @@ def test_frames_of_any_size_fit(shape):
     assert fit(np.zeros((*shape, 3), np.uint8), 96, 64).shape == (64, 96, 3)
 
 
+def test_a_frame_of_the_right_size_is_not_copied():
+    frame = np.zeros((64, 96, 3), np.uint8)
+    assert fit(frame, 96, 64) is frame
+
+
 @pytest.mark.parametrize("size", [(320, 240), (40, 30), (8, 8)])
 def test_the_sun_has_any_size(size):
     assert draw_card(*size, 0.0).shape == (size[1], size[0], 3)
