@@ -99,7 +99,9 @@ class Client:
         # Messages in both directions pass through this, unread.
         self.upstream: Upstream | None = None
         self.joined_at_unix = time.time()
-        self.outbox = Outbox(clock, self.metrics, only, encodings, full_size_only=full_size_only)
+        self.outbox = Outbox(
+            clock, self.metrics, only, encodings, full_size_only=full_size_only, may_acknowledge=only is None
+        )
         self._takes_messages = only is None
         self._catch_up: Callable[[Client], None] | None = None
         self.closing: Closing | None = None

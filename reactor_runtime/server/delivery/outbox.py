@@ -91,8 +91,8 @@ class Outbox:
     those.
 
     `encodings` are those that the client can choose from in its view. With `full_size_only` it refuses frames that
-    were scaled down. After `keep_media` no frame is replaced and no sound dropped: both are sent in order
-    with the messages.
+    were scaled down, without `may_acknowledge` it never acknowledges any. After `keep_media` no frame is replaced and no
+    sound dropped: both are sent in order with the messages.
     """
 
     def __init__(
@@ -103,7 +103,9 @@ class Outbox:
         encodings: Sequence[TrackEncoding] = ENCODINGS,
         *,
         full_size_only: bool = False,
+        may_acknowledge: bool = True,
     ) -> None:
+        self._may_acknowledge = may_acknowledge
         self._metrics = metrics or Metrics()
         self.counters = Counters()
         self.finished = False
@@ -192,7 +194,7 @@ class Outbox:
         """Return the track sender of a track, which is made when it is needed first."""
         sender = self.track_senders.get(track)
         if sender is None:
-            sender = self.track_senders[track] = TrackSender(self.encoding)
+            sender = self.track_senders[track] = TrackSender(self.encoding, may_acknowledge=self._may_acknowledge)
         return sender
 
     def skip_frame(self, track: str, reason: str) -> None:

@@ -14,6 +14,13 @@ STALLED_S = 2.0
 TOLERANCE = 0.25
 GROWTH = 1.25
 HELD_UP = 2.0
+# The rounds after a change of the frame size in which the frames in flight at most double.
+DOUBLINGS = 8
+# What is sent to a client of which nothing is known, and how long its first acknowledgement may take: after that it is
+# one that does not acknowledge. A client that paints frames of 330 kB one after the other in 67 ms gets one, and not
+# the five that the model makes meanwhile.
+TRUSTED_BYTES = 256 << 10
+UNKNOWN_S = 0.3
 
 
 class SendWindow:
@@ -26,18 +33,24 @@ class SendWindow:
     shortest round trip plus one interval, the next is sent alone: the path has become slow, and frames in flight
     cannot be recalled.
 
-    Open for a client that has never acknowledged. After 2 s without an acknowledgement one more frame is allowed, so
-    that a lost acknowledgement cannot end the stream.
+    Starts with 256 KiB for a client of which nothing is known. Open for one that has acknowledged nothing for 0.3 s
+    after its first frame, and without `may_acknowledge` from the start. After 2 s without an acknowledgement one more
+    frame is allowed, so that a lost acknowledgement cannot end the stream.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, may_acknowledge: bool = True) -> None:
         self.acknowledging = False
+        # What was sent before the first acknowledgement, and until when it is waited for.
+        self._trusted_bytes = 0
+        self._known_at = math.inf if may_acknowledge else -math.inf
         self.round_trip_s = 0.0
         self._in_flight: deque[tuple[int, float]] = deque()
         self._newest_seq = -1
         self._last_progress = 0.0
         self._limited = self._skipped = False
         self._interval_s = 1 / 30
+        # How many frames were allowed when the frame size changed; 0 before that.
+        self._before_resize = 0
         self._shortest: deque[tuple[float, float]] = deque()
         self._rounds = _Rounds()
 
@@ -47,6 +60,11 @@ class SendWindow:
         shortest = self._shortest[0][1] if self._shortest else 0.0
         if self.acknowledging and self.round_trip_s > HELD_UP * (shortest + self._interval_s):
             return 1
+        if self._before_resize and self._rounds.count < DOUBLINGS:
+            return min(self._frames_of(shortest), self._before_resize << self._rounds.count)
+        return self._frames_of(shortest)
+
+    def _frames_of(self, shortest: float) -> int:
         if not self._limited:
             return max(2, math.ceil(shortest / self._interval_s - TOLERANCE) + 1)
         path_holds = max(1, math.ceil(shortest * self._rounds.best_rate - TOLERANCE))
@@ -55,22 +73,29 @@ class SendWindow:
         return path_holds + (1 if self._rounds.count % ROUNDS == 0 else 0)
 
     def resize(self, larger: float) -> None:
-        """Expect frames `larger` times as large from here on, and measure the delivery rate again."""
-        self._limited = self._skipped = False
-        self._rounds = _Rounds(min(self._rounds.best_rate / larger, 1 / self._interval_s))
+        """Expect frames `larger` times as large from here on, and measure the delivery rate again.
+
+        The first round has no more frames than before, and each one after it at most twice as many: a client that
+        paints slowly takes smaller frames no faster. Larger frames do not make a limited path one that gets all.
+        """
+        self._before_resize = self.frames
+        self._limited, self._skipped = self._limited and larger > 1, False
+        self._rounds = _Rounds(min(self._rounds.best_rate / max(1.0, larger), 1 / self._interval_s))
 
     def is_open(self, now: float) -> bool:
         """Return whether one more frame may be sent."""
-        if not self.acknowledging or len(self._in_flight) < self.frames:
-            return True
-        return now >= self.reopens_at()
+        fits = len(self._in_flight) < self.frames if self.acknowledging else self._trusted_bytes < TRUSTED_BYTES
+        return fits or now >= self.reopens_at()
 
     def reopens_at(self) -> float:
         """Return when a closed window allows one frame without an acknowledgement."""
-        return self._last_progress + STALLED_S
+        return self._last_progress + STALLED_S if self.acknowledging else self._known_at
 
-    def frame_sent(self, seq: int, now: float, interval_s: float) -> None:
-        """Count a frame as sent; `interval_s` is the time between two frames of the model."""
+    def frame_sent(self, seq: int, now: float, interval_s: float, size_bytes: int = 0) -> None:
+        """Count a frame of `size_bytes` as sent; `interval_s` is the time between two frames of the model."""
+        if not self.acknowledging:
+            self._trusted_bytes += size_bytes
+            self._known_at = min(self._known_at, now + UNKNOWN_S)
         if seq <= self._newest_seq:
             # These are the numbers of another session, of which no frame is acknowledged yet.
             self._in_flight.clear()

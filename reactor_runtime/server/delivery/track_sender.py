@@ -24,9 +24,9 @@ class TrackSender:
     window is the same for both.
     """
 
-    def __init__(self, encoding: TrackEncoding) -> None:
+    def __init__(self, encoding: TrackEncoding, *, may_acknowledge: bool = True) -> None:
         self.encoding = encoding
-        self.window = SendWindow()
+        self.window = SendWindow(may_acknowledge=may_acknowledge)
         self.ladder = Ladder(encoding.rungs)
         self._not_before = 0.0
         # Between two frames, by the client's choice.
@@ -70,7 +70,7 @@ class TrackSender:
     def send_frame(self, frame: EncodedFrame, now: float, max_fps: float | None) -> tuple[int, MediaFile]:
         """Choose the file to send, count it as sent, and return its rung and the file."""
         rung, file = frame.file_on(self.encoding, self.ladder.rung)
-        self.window.frame_sent(frame.seq, now, frame.interval_s)
+        self.window.frame_sent(frame.seq, now, frame.interval_s, len(file.data))
         self.ladder.frame_sent(frame.seq, rung, len(file.data), now)
         self._newest_seq, self._file_bytes = frame.seq, len(file.data)
         self._limit_rate(now, max_fps)
@@ -173,7 +173,7 @@ class TrackSender:
         seq = piece.file.header.seq
         # The first pieces may show frames that were sent as files already.
         if seq > self._newest_seq:
-            self.window.frame_sent(seq, now, piece.interval_s)
+            self.window.frame_sent(seq, now, piece.interval_s, len(piece.file.data))
             self.rate.frame_sent(seq, len(piece.file.data), piece.paced_s, now)
             self._newest_seq = seq
         self._limit_rate(now, max_fps)
