@@ -6,18 +6,16 @@ connect, 4 load() failed, 5 a server is full, 130 interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reactor_cli import console
-from reactor_cli.commands import bench, check, connect, down, init, render, replay, run, schema, status
 from reactor_cli.errors import bug, explain_usage
 from reactor_cli.errors import render as render_error
-from reactor_cli.flags import RunCommand
 from reactor_runtime.errors import ReactorError
-from reactor_runtime.run_options import RunOptions
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
@@ -37,6 +35,20 @@ Examples:
   reactor bench my-model     measure what the model costs
 """
 
+# Each is a module of `commands/` with a function of its name. The text is the first paragraph of its docstring.
+COMMANDS = {
+    "init": "Make a new project that runs without changes.",
+    "check": "Check a project without load(), and print its outline.",
+    "run": "Serve a project: the model, its page and its controls.",
+    "down": "End the models of a project that run on Ray, and their sessions.",
+    "replay": "Run a recorded session again, and compare its output with the recording.",
+    "connect": "Control or watch a model from the terminal.",
+    "status": "Show the state of a server: its workers, their sessions, rates and memory.",
+    "render": "Write what a model shows and plays to a file.",
+    "schema": "Describe a model as OpenAPI 3.1, or as types for a client.",
+    "bench": "Measure what a model costs: loading, steps, frame rate, memory, and where the time of a frame goes.",
+}
+
 app = typer.Typer(
     name="reactor",
     help="Serve a real-time, interactive video model: one Python class, frames and controls in the browser.",
@@ -45,16 +57,21 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("init", epilog=init.EPILOG)(init.init)
-app.command("check", epilog=check.EPILOG)(check.check)
-app.command("run", cls=RunCommand, epilog=run.EPILOG)(run.run)
-app.command("down", epilog=down.EPILOG)(down.down)
-app.command("replay", epilog=replay.EPILOG)(replay.replay)
-app.command("connect", epilog=connect.EPILOG)(connect.connect)
-app.command("status", epilog=status.EPILOG)(status.status)
-app.command("render", epilog=render.EPILOG)(render.render)
-app.command("schema", epilog=schema.EPILOG)(schema.schema)
-app.command("bench", epilog=bench.EPILOG)(bench.bench)
+
+
+def add_commands(named: Collection[str]) -> None:
+    """Add all commands to `app`: import the `named` ones, and add only the texts of the others, for the help."""
+    for name, text in COMMANDS.items():
+        if name in named:
+            module = importlib.import_module(f"reactor_cli.commands.{name}")
+            kind = getattr(module, "COMMAND_CLASS", None)
+            app.command(name, cls=kind, epilog=module.EPILOG)(getattr(module, name))
+        else:
+            app.command(name, help=text)(_not_named)
+
+
+def _not_named() -> None:
+    raise AssertionError("a command is imported when it is named")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,6 +82,7 @@ def main(arguments: Sequence[str]) -> int:
     settings = console.Settings()
 
     def run_command() -> object:
+        add_commands(arguments)
         command = typer.main.get_command(app)
         try:
             return command.main(args=list(arguments), prog_name="reactor", standalone_mode=False, obj=settings)
@@ -77,6 +95,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def serve_class(manifest: Manifest, options: Mapping[str, Any]) -> int:
     """Serve the class of a manifest as `reactor run` does, with its options as keywords; return the exit code."""
+    from reactor_cli.commands import run
+    from reactor_runtime.run_options import RunOptions
+
     settings = console.Settings()
     return _exit_code(lambda: run.serve_project(manifest, RunOptions.from_keywords(options), settings), settings)
 

@@ -13,7 +13,7 @@ import typer
 
 from reactor_cli import console, status_line
 from reactor_cli.common_options import project_config, report_project
-from reactor_cli.flags import with_run_options
+from reactor_cli.flags import RunCommand, with_run_options
 from reactor_cli.run_status import RunStatus, open_browser
 from reactor_cli.share import Tunnel, find_program, qr_code
 from reactor_runtime.cluster.run_options import ClusterRunOptions
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     )
 
 OPEN_TO_ALL = "anyone on the network can watch and control this model; --token auto requires a token"
+# The class of the command for Typer.
+COMMAND_CLASS = RunCommand
+
 EPILOG = """
 \b
 Examples:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import typer
 
-from reactor_cli.app import app
+from reactor_cli.app import COMMANDS, add_commands, app
 from tests.timeouts import TIMEOUT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +32,7 @@ class Outcome:
 
 def command_of_run() -> typer.core.TyperCommand:
     """Return the declaration of `reactor run`, which parses its arguments."""
+    add_commands(COMMANDS)
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup), "there are several commands"
     command = group.commands["run"]

@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 
 from reactor_cli.__main__ import refusal
+from reactor_cli.app import COMMANDS, add_commands, app
 from reactor_runtime import __version__
-from tests.cli.command import new_reactor, python, reactor
+from tests.cli.command import ROOT, new_reactor, python, reactor
 
-COMMANDS = ("init", "check", "run", "connect", "status", "schema")
 HEAVY = {"starlette", "uvicorn", "numpy", "pydantic", "simplejpeg", "torch", "rich", "yaml", "websockets"}
 
 
@@ -119,6 +120,22 @@ def test_a_usage_error_has_a_hint_and_exit_code_2(tmp_path: Path, arguments: lis
 def test_a_log_level_may_be_in_upper_case(tmp_path: Path) -> None:
     outcome = reactor("run", "--log-level", "DEBUG", cwd=tmp_path)
     assert outcome.err.startswith("error: there is no reactor.yaml")
+
+
+def test_the_help_has_the_first_paragraph_of_each_command() -> None:
+    add_commands(COMMANDS)
+    group = typer.main.get_command(app)
+    assert isinstance(group, typer.core.TyperGroup)
+    texts = {name: (command.help or "").split("\n\n")[0].replace("\n", " ") for name, command in group.commands.items()}
+    assert texts == COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_named_command_is_imported_and_no_other(name: str) -> None:
+    show = "import sys; print(sorted(name for name in sys.modules if name.startswith('reactor_cli.commands.')))"
+    code = f"import sys; from reactor_cli import app; app.main(['{name}', '--help']); {show}"
+    outcome = python("-c", code, cwd=ROOT)
+    assert outcome.out.splitlines()[-1] == f"['reactor_cli.commands.{name}']"
 
 
 BUG = """

@@ -10,7 +10,7 @@ import pytest
 import typer
 import yaml
 
-from reactor_cli.app import app
+from reactor_cli.app import COMMANDS, add_commands, app
 from tests.docs.snippets import one
 
 PAGE = "deploy.md"
@@ -38,6 +38,7 @@ def _kubernetes() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("place", "arguments"), _commands().items())
 def test_a_configuration_starts_the_server_with_known_options(place: str, arguments: list[str]) -> None:
+    add_commands(COMMANDS)
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
     name, *rest = arguments

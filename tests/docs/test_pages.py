@@ -11,7 +11,7 @@ import typer
 import yaml
 
 import reactor_runtime
-from reactor_cli.app import app
+from reactor_cli.app import COMMANDS, add_commands, app
 from reactor_cli.scaffold import templates
 from reactor_runtime import client
 from reactor_runtime.wire.protocol import CloseCode
@@ -71,6 +71,7 @@ def test_a_name_of_the_python_client_is_in_its_table(name: str) -> None:
 
 
 def _options() -> list[tuple[str, str]]:
+    add_commands(COMMANDS)
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
     return [

@@ -18,7 +18,7 @@ import simplejpeg
 import typer
 from PIL import Image
 
-from reactor_cli.app import app
+from reactor_cli.app import COMMANDS, add_commands, app
 from reactor_runtime import config, manifest
 from reactor_runtime.authoring.styles.block import VideoModel, starting_config
 from reactor_runtime.authoring.styles.model import Model
@@ -365,6 +365,7 @@ def test_a_command_of_the_docs_exists(place: str, command: str) -> None:
 
 def _parse(arguments: list[str]) -> None:
     """Parse the arguments with the parser of the command line, which raises for unknown ones."""
+    add_commands(COMMANDS)
     group = typer.main.get_command(app)
     assert isinstance(group, typer.core.TyperGroup)
     if arguments[0].startswith("-"):
