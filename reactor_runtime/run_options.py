@@ -316,10 +316,10 @@ class RunOptions:
 
     def record_directory(self) -> Path | None:
         """Return the directory for recordings, which is made. Raises UsageError if nothing can be written there."""
-        from reactor_runtime.recording.file import require_extra
-
         if self.record is None:
             return None
+        from reactor_runtime.recording.file import require_extra
+
         require_extra()
         try:
             self.record.mkdir(parents=True, exist_ok=True)
