@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks import against
 from benchmarks.hostile.gate import main as hostile
 from benchmarks.measure import BENCHMARKS, Row
 
@@ -36,11 +38,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", choices=[[], *BENCHMARKS], help=f"of {', '.join(BENCHMARKS)}; none: all")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the figures to a Markdown page as well")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for each row")
+    parser.add_argument("--against", metavar="REV", help="compare a git revision with the working tree, by turns")
+    parser.add_argument("--rounds", type=int, default=against.ROUNDS, help="of a comparison; default: %(default)s")
     # The gate of a release has options and an exit code of its own.
     if sys.argv[1:2] == ["hostile"]:
         return hostile(sys.argv[2:])
     arguments = parser.parse_args()
+    if arguments.json:
+        for name in arguments.names:
+            for row in BENCHMARKS[name]():
+                sys.stdout.write(f"{json.dumps(row)}\n")
+        return 0
     sys.stdout.write(f"{os.cpu_count()} cores; run it on an otherwise idle machine\n")
+    if arguments.against:
+        if arguments.rounds < against.LEAST_ROUNDS:
+            parser.error(f"--rounds: at least {against.LEAST_ROUNDS} show more than chance")
+        if other := set(arguments.names) - set(against.NAMES):
+            parser.error(f"--against compares servers, and so no {', '.join(sorted(other))}")
+        return against.compare(arguments.names or against.NAMES, arguments.against, arguments.rounds)
     rows = list(_printed(arguments.names or list(BENCHMARKS)))
     if arguments.write is not None:
         arguments.write.write_text(_page(rows))

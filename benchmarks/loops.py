@@ -14,7 +14,7 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
-from benchmarks.serving import address, cpu_s, photo_like, run, serving
+from benchmarks.serving import RUNS, address, cpu_s, photo_like, run, serving
 from reactor_runtime.client import Session, connect
 
 Row = tuple[str, str, str]
@@ -24,7 +24,6 @@ WEBCAM = Path(__file__).parent / "webcam"
 TEMPLATE = Path(__file__).parents[1] / "templates" / "webcam"
 # What the template copies its camera with, so that the numbers in its frames can be read.
 COPYING: Mapping[str, Mapping[str, object]] = {"set_filter": {"filter": "plain"}, "set_mirror": {"mirror": False}}
-RUNS = 5
 CAMERA_FPS = 30
 CAMERA_S = 6.0
 SETTLED_S = 1.0

@@ -34,11 +34,23 @@ from benchmarks import (
 )
 from benchmarks.bare_sender import sending
 from benchmarks.receiver import Received, receive
-from benchmarks.serving import MODEL, address, age_s, answers_ms, cpu_s, encode_s, free_port, run, serving
+from benchmarks.serving import (
+    MODEL,
+    RUNS,
+    TREE,
+    address,
+    age_s,
+    answers_ms,
+    cpu_s,
+    encode_s,
+    environment,
+    free_port,
+    run,
+    serving,
+)
 from reactor_runtime.client import connect
 
 Row = tuple[str, str, str]
-RUNS = 5
 SETTLED_S = 2.0
 
 
@@ -221,7 +233,7 @@ async def _paint(port: int, fps: int, seconds: float) -> list[tuple[float, float
 
 def _wall_s(command: list[str]) -> float:
     began = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(command, stdout=subprocess.DEVNULL, cwd=TREE, env=environment(), check=True)
     return time.perf_counter() - began
 
 
@@ -229,7 +241,9 @@ def _until_page_s() -> float:
     port = free_port()
     began = time.perf_counter()
     command = [sys.executable, "-m", "reactor_cli", "run", str(MODEL), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=TREE, env=environment()
+    )
     try:
         while True:
             try:

@@ -27,6 +27,10 @@ from reactor_runtime.client.media import read_header
 from reactor_runtime.wire.containers import JPEG
 from tests.processes import children, engines_of
 
+ROOT = Path(__file__).resolve().parents[1]
+# The source tree whose server is measured, and how often. `against.py` sets both for its processes.
+TREE = Path(os.environ.get("BENCH_TREE", ROOT))
+RUNS = int(os.environ.get("BENCH_RUNS", "5"))
 MODEL = Path(__file__).parent / "model"
 STARTUP_S = 30
 SETTLED_S = 2.0
@@ -42,7 +46,7 @@ def serving(
     arguments = [*options, *(f"--set={key}={value}" for key, value in config.items())]
     run_model = [sys.executable, "-m", "reactor_cli", "run", str(project), "--host", host, "--port", "0"]
     command = [*run_model, "--log-level", "warning", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=TREE, env=environment())
     assert process.stdout is not None, "stdout is a pipe"
     port = 0
     for line in process.stdout:
@@ -56,6 +60,11 @@ def serving(
         process.send_signal(signal.SIGINT)
         process.wait(STARTUP_S)
         process.stdout.close()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment in which Python imports Reactor from the tree that is measured."""
+    return {**os.environ, "PYTHONPATH": str(TREE), "PYTHONUNBUFFERED": "1"}
 
 
 def free_port() -> int:
