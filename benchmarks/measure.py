@@ -32,7 +32,7 @@ from benchmarks import (
     viewers,
     waiting,
 )
-from benchmarks.bare_sender import sending
+from benchmarks.bare_pipeline import piping
 from benchmarks.receiver import Received, receive
 from benchmarks.serving import (
     MODEL,
@@ -41,14 +41,17 @@ from benchmarks.serving import (
     address,
     age_s,
     answers_ms,
+    cpu_of,
     cpu_s,
     encode_s,
     environment,
     free_port,
     run,
+    running,
     serving,
 )
 from reactor_runtime.client import connect
+from tests.processes import children
 
 Row = tuple[str, str, str]
 SETTLED_S = 2.0
@@ -106,6 +109,30 @@ CASES = (
 )
 
 
+class _Stream(NamedTuple):
+    """Figures of one paced stream: evenness, delay, and CPU of its two processes a frame."""
+
+    deviation_ms: float
+    p50_ms: float
+    p99_ms: float
+    cpu_ms: float
+
+    @classmethod
+    def measure(cls, port: int, fps: int, pids: tuple[int, ...], texts: list[dict[str, Any]] | None = None) -> _Stream:
+        receive(port, 2.0)
+        used_s = sum(map(cpu_of, pids))
+        received = receive(port, 5.0, texts)
+        cpu_ms = 1e3 * (sum(map(cpu_of, pids)) - used_s) / len(received)
+        settled = received[fps:]
+        ages = sorted(1e3 * frame.age_s for frame in settled)
+        deviation_ms = 1e3 * float(np.std(np.diff([frame.at for frame in settled])))
+        return cls(deviation_ms, statistics.median(ages), ages[int(len(ages) * 0.99) - 1], cpu_ms)
+
+    @classmethod
+    def median(cls, runs: list[_Stream]) -> _Stream:
+        return cls(*map(statistics.median, zip(*runs, strict=True)))
+
+
 def paced() -> Iterator[Row]:
     """Measure evenness, delay and CPU of paced frames, with an idle model and with one that computes in Python."""
     for case in CASES:
@@ -117,28 +144,27 @@ def _paced(case: Case) -> Iterator[Row]:
         int(case.config.get(key, default)) for key, default in (("width", 1280), ("height", 720), ("fps", 30))
     )
     bare_ms = 1e3 * encode_s(width, height)
-    deviations, delays, late, shares = [], [], [], []
+    streams, floors = [], []
     for _ in range(RUNS):
+        with piping(width, height, fps) as (port, pid):
+            floors.append(_Stream.measure(port, fps, (pid, *children(pid))))
         with serving(MODEL, "127.0.0.1", (), **case.config) as port:
             texts: list[dict[str, Any]] = []
-            receive(port, 2.0)
-            used_s = cpu_s()
-            received = receive(port, 5.0, texts)
-            shares.append(1e3 * (cpu_s() - used_s) / len(received))
+            streams.append(_Stream.measure(port, fps, running(), texts))
         stages = next(text["data"] for text in reversed(texts) if text["type"] == "reactor.stats")
-        settled = received[fps:]
-        deviations.append(1e3 * float(np.std(np.diff([frame.at for frame in settled]))))
-        ages = sorted(1e3 * frame.age_s for frame in settled)
-        delays.append(statistics.median(ages))
-        late.append(ages[int(len(ages) * 0.99) - 1])
-    yield f"{case.name}: deviation of gaps", f"{statistics.median(deviations):.2f} ms", f"at most {case.bound_ms} ms"
+    ours, bare = _Stream.median(streams), _Stream.median(floors)
+    yield f"{case.name}: deviation of gaps", f"{ours.deviation_ms:.2f} ms", f"at most {case.bound_ms} ms"
+    yield "  of a bare pipeline of two processes", f"{bare.deviation_ms:.2f} ms", ""
     yield "  a bare encode in a loop, on one core", f"{bare_ms:.2f} ms", ""
-    yield "  hand-over to receipt, p50", f"{statistics.median(delays):.2f} ms", ""
-    yield "    beyond a bare encode", f"{statistics.median(delays) - bare_ms:.2f} ms", ""
-    yield "    p99 beyond a bare encode", f"{statistics.median(late) - bare_ms:.2f} ms", f"at most {case.p99_ms} ms"
-    yield "  of a bare server that sends such files", f"{_bare_delay_ms(received, fps):.2f} ms", ""
-    yield "  CPU of server and engine a frame", f"{statistics.median(shares):.2f} ms", ""
-    yield "    of a bare encode", f"{statistics.median(shares) / bare_ms:.2f}", ""
+    yield "  hand-over to receipt, p50", f"{ours.p50_ms:.2f} ms", ""
+    yield "    of a bare pipeline", f"{bare.p50_ms:.2f} ms", ""
+    yield "    beyond a bare encode", f"{ours.p50_ms - bare_ms:.2f} ms", ""
+    yield "  hand-over to receipt, p99", f"{ours.p99_ms:.2f} ms", ""
+    yield "    of a bare pipeline", f"{bare.p99_ms:.2f} ms", ""
+    yield "    beyond a bare encode", f"{ours.p99_ms - bare_ms:.2f} ms", f"at most {case.p99_ms} ms"
+    yield "  CPU of server and engine a frame", f"{ours.cpu_ms:.2f} ms", ""
+    yield "    over that of a bare pipeline", f"{ours.cpu_ms / bare.cpu_ms:.2f}", ""
+    yield "    over a bare encode in a loop", f"{ours.cpu_ms / bare_ms:.2f}", ""
     for stage in ("arrive", "queue", "encode", "back", "hold", "late", "send"):
         yield f"    {stage}", f"{stages[f'{stage}_ms']:.2f} ms", ""
 
@@ -204,17 +230,6 @@ BENCHMARKS = {
 def _rate(received: list[Received]) -> float:
     settled = [frame.at for frame in received if frame.at - received[0].at > 1.0]
     return (len(settled) - 1) / (settled[-1] - settled[0])
-
-
-def _bare_delay_ms(like: list[Received], fps: int) -> float:
-    """Return the time from send to receipt of files of the same size without encoding: the median of five medians."""
-    size = int(statistics.median(frame.size_bytes for frame in like))
-    delays: list[float] = []
-    for _ in range(RUNS):
-        with sending(size, fps) as port:
-            received = receive(port, 2.0)[fps // 2 :]
-        delays.append(1e3 * statistics.median(frame.age_s for frame in received))
-    return statistics.median(delays)
 
 
 async def _paint(port: int, fps: int, seconds: float) -> list[tuple[float, float]]:
