@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
-import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +25,13 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.clock import Clock
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.distributed.errors import RunnerUnhealthy
-from reactor_runtime.distributed.owner import GRACE_S, Ranks
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap, OnStep
 from reactor_runtime.engine.drivers.registry import make_driver
 from reactor_runtime.engine.drivers.stepping import read_request, refuse
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
+from reactor_runtime.engine.file_hook import FileHook
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.inputs.inputs import Inputs, MakeBuffer, make_input_buffer
 from reactor_runtime.engine.inputs.uploads import SessionUploads
@@ -43,6 +41,7 @@ from reactor_runtime.engine.moderation import Moderation
 from reactor_runtime.engine.output.emitter import Emitter, Lend, np_memory
 from reactor_runtime.engine.output.sink import LoggedSink, Sink, SwitchableSink
 from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings
+from reactor_runtime.engine.runners import ModelRunners
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.seeds import seed_generators
 from reactor_runtime.engine.served import ServedModel, Version
@@ -60,8 +59,6 @@ logger = logging.getLogger(__name__)
 
 # The longest that the frames of a session are shown after its model has ended it.
 LONGEST_END_S = 2.0
-# An event that refers to a file comes after it; a file without one by then is for `@file_uploaded`.
-REFERENCE_S = 2.0
 NO_STEPS = "a {} makes no steps that a program could request: connect without generation=stepped"
 NOT_STEPPED = "the session steps by itself: connect with generation=stepped to request its steps"
 TOO_MANY_REQUESTS = "the model is behind: 1,000 requests and events wait"
@@ -146,10 +143,8 @@ class Host:
         self._serves = False
         # Read by the thread that answers heartbeats.
         self.loads_again = False
-        # Why the ranks of the model can't be used any longer.
-        self._lost: RunnerUnhealthy | None = None
-        # Of the runners that the model has started.
-        self._ranks: weakref.WeakSet[Ranks] = weakref.WeakSet()
+        self.runners = ModelRunners(sink.send, self._runner_lost)
+        self._file_hook = FileHook(served, self.uploads, clock, self._check)
         self._reload = reload
         self.reloader = None if reload is None else Reloader(self, served, reload, project=project, clock=clock)
         swap = self.reloader or NoSwap()
@@ -280,19 +275,8 @@ class Host:
         if self._current is not None:
             self._current[0].fail_step(author.session_failure(error, self._project).message)
 
-    @property
-    def rank_modules(self) -> frozenset[str]:
-        """Return the modules of the workers that run in other processes."""
-        return frozenset(ranks.module for ranks in self._ranks)
-
-    def on_runner_start(self, ranks: Ranks) -> None:
-        """Note that a `DistributedRunner` has started; any thread."""
-        self._ranks.add(ranks)
-        self._sink.send(ipc.Grace(GRACE_S))
-
-    def on_runner_lost(self, error: RunnerUnhealthy) -> None:
-        """End the session with this error, and then `serve`: only another process can serve the model; any thread."""
-        self._lost = error
+    def _runner_lost(self, error: RunnerUnhealthy) -> None:
+        """End the session with this error, and then `serve`; any thread."""
         # If there is no loop yet, `serve` will see it.
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end_with, error)
@@ -320,15 +304,13 @@ class Host:
         self._serves = True
         self._driver.start()
         self._moderation.start()
-        if self._lost is not None:
-            self._end_with(self._lost)
+        if self.runners.lost is not None:
+            self._end_with(self.runners.lost)
         while (start := await self._starts.get()) is not None and not self.crashed:
             await self._serve_session(start)
         await self._driver.aclose()
         self.inputs.shutdown()
-        # The process ends as soon as the channel is closed, without calling exit handlers.
-        for ranks in tuple(self._ranks):
-            await asyncio.to_thread(ranks.shutdown)
+        await self.runners.shutdown()
         # Last, because it waits for author's code that may block its thread.
         self._moderation.close()
 
@@ -398,31 +380,7 @@ class Host:
         """Report a file to the log, and wait whether an event refers to it; any thread."""
         self._log.on_upload(file)
         if self._loop is not None and not self._is_replay and self.served.contract.on_file is not None:
-            self._loop.call_soon_threadsafe(self._await_reference, file, client)
-
-    def _await_reference(self, file: UploadedFile, client: str) -> None:
-        """Call `@file_uploaded` for a file to which no event has referred in time.
-
-        If its client has left meanwhile, the hook gets the controller.
-        """
-        current = self._current
-        if current is None:
-            return
-
-        def call() -> None:
-            spec = self.served.contract.on_file
-            if self._current is not current or spec is None or self.uploads.is_used(file.id):
-                return
-            (parameter,) = spec.arguments.names
-            session, data = current[0], json.dumps({parameter: {"upload": file.id}})
-            sender = session.find_client(client) or session.controller
-            checked = self._check(ipc.ClientEvent(session.id, sender.id, None, spec.name, data))
-            # The file may have made room for newer ones.
-            if isinstance(checked, CheckedEvent):
-                current[1].accept(checked)
-
-        wait_s = REFERENCE_S if self.served.contract.takes_files else 0.0
-        self._clock.call_at(self._clock.now() + wait_s, call)
+            self._loop.call_soon_threadsafe(self._file_hook.await_reference, file, client)
 
     def _bad_media(self, track: str, error: Exception) -> None:
         """Report media that could not be decoded; any thread."""
@@ -439,13 +397,13 @@ class Host:
         if self._leaks is not None:
             self._leaks.begin()
         session, raised = await self._run_until_reset(start, None)
-        while raised is None and session.reset_for is not None and self._lost is None:
+        while raised is None and session.reset_for is not None and self.runners.lost is None:
             session.end_log()
             session, raised = await self._run_until_reset(start, session)
         failure = None
-        if self._lost is not None:
+        if self.runners.lost is not None:
             self.crashed = True
-            raised = raised or self._lost
+            raised = raised or self.runners.lost
         if raised is not None:
             failure = author.session_failure(raised, self._project)
             at = failure.where or "-"
@@ -517,6 +475,7 @@ class Host:
             self.reloader.begin_session()
         if session.reset_by is None:
             self.uploads.begin_session(session.id)
+        self._file_hook.begin_session(session, dispatcher)
         if session.seed is not None:
             seed_generators(session.seed)
         if session.log is not None:
@@ -537,6 +496,7 @@ class Host:
         self.runtime.end_session()
         if session.reset_for is None or ended_by is not None:
             self._current = None
+            self._file_hook.end_session()
             self.uploads.clear()
         return ended_by
 

@@ -163,7 +163,7 @@ def _load(
 
     @contextlib.contextmanager
     def loading_again(contract: Contract) -> Iterator[None]:
-        with _progress_reported(contract.model, progress, outputs), owned_by(host):
+        with _progress_reported(contract.model, progress, outputs), owned_by(host.runners):
             yield
 
     settings = ReloadSettings(
@@ -192,7 +192,7 @@ def _load(
             reload=settings if load.reload else None,
             ends_at_crash=True,
         )
-        with owned_by(host):
+        with owned_by(host.runners):
             author.call_load(model, config, project, run)
         host.adopt_rate()
         contract.style.check_loaded(model)

@@ -98,9 +98,9 @@ async def test_a_runner_makes_the_end_of_the_process_longer_whenever_it_starts(t
     host = Host(ServedModel(Version(Raising(), Contract.of(Raising), {})), clock=clock, sink=sink, project=tmp_path)
     serving = asyncio.create_task(host.serve())
     await settle()
-    host.on_runner_start(ranks)
+    host.runners.on_runner_start(ranks)
     assert sink.of(Grace) == [Grace(30.0)]
-    assert host.rank_modules == {"workers"}
+    assert host.runners.modules == {"workers"}
     host.receive_message(Shutdown())
     await serving
     assert ranks.has_ended

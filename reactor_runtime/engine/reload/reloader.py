@@ -6,7 +6,7 @@ import gc
 import linecache
 import logging
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from reactor_runtime.engine.leaks import kept_model_warning
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import Preparations
+from reactor_runtime.engine.runners import ModelRunners
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
 from reactor_runtime.recording.entries import ReloadKind
@@ -131,8 +132,8 @@ class ReloadingHost(Protocol):
     def in_session(self) -> bool: ...
 
     @property
-    def rank_modules(self) -> Collection[str]:
-        """Return the modules of the workers that run in other processes, with the code from their start."""
+    def runners(self) -> ModelRunners:
+        """Return the runners of the model, whose workers have the code from their start."""
         ...
 
     @property
@@ -316,7 +317,7 @@ class Reloader:
             base = candidate.contract.style.base.__name__
             self._report("restarting", f"{candidate.contract.model.__name__} is a {base} now")
             return
-        if candidate.reason and self._host.rank_modules:
+        if candidate.reason and self._host.runners.modules:
             # Two sets of ranks may not fit into the memory of the GPUs.
             candidate.undo()
             self._report("restarting", candidate.reason)
@@ -370,7 +371,7 @@ class Reloader:
         reason = CONFIG_CHANGED
         if is_same(config, self._served.version.config):
             reason = _load_reason(type(self._served.model), model, execution, self._modules, self._preparations)
-        if not reason and (outdated := sorted(execution.old.keys() & set(self._host.rank_modules))):
+        if not reason and (outdated := sorted(execution.old.keys() & set(self._host.runners.modules))):
             reason = f"the ranks run the old {outdated[0]}"
         return _Candidate(contract, config, reason, execution)
 
