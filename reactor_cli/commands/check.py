@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -94,6 +95,7 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
         import logging
 
         from reactor_cli.run_progress import elapsed_lines
+        from reactor_runtime.authoring.contract import rate_of
         from reactor_runtime.testing.rehearsal import rehearse
 
         # The engine logs a failure that this command prints as its error.
@@ -103,6 +105,8 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
         with elapsed_lines("loading and making a first step"):
             made, unfit = rehearse(contract, values, checked.project, on_step_limit=end)
         warnings += unfit
+        # The one that load() has set.
+        contract = replace(contract, fps=rate_of(contract.model, contract.style))
     return {
         "class": checked.model,
         **schema.outline(checked.name_with(contract.declared_name), contract),

@@ -91,3 +91,15 @@ def test_values_for_a_config_file_that_is_no_yaml_are_refused_with_the_reason(tm
     assert outcome.code == 2
     assert "error: my.toml is text, not a mapping" in outcome.err
     assert "hint: --set needs a YAML mapping: change the value in the file" in outcome.err
+
+
+def test_a_checked_step_has_the_rate_that_load_has_set(tmp_path: Path) -> None:
+    text = (
+        "import numpy as np\nfrom reactor_runtime import *\n\n\nclass Picture(Output):\n    video: Video\n\n\n"
+        "class MyModel(ReactorApp):\n    output: Picture\n\n    def load(self, config_path):\n"
+        "        type(self).fps = 12.5\n\n    def generate(self, input):\n"
+        "        return Picture(np.full((8, 8, 3), 90, np.uint8))\n"
+    )
+    project(tmp_path, pipeline=text)
+    outcome = reactor("check", "--step", cwd=tmp_path)
+    assert "  rate      12.5 fps; up to 10 frames queued" in outcome.out, outcome
