@@ -21,7 +21,8 @@ from reactor_runtime.page_settings import PAGE_KEYS, PageSettings, page_path, re
 from reactor_runtime.yamlfile import YamlFile, name_of, read
 
 FILE_NAME = "reactor.yaml"
-KEYS = ("model", "name", "config", "page", *PAGE_KEYS)
+KEYS = ("model", "name", "config", "page", "environment", *PAGE_KEYS)
+ENVIRONMENT_KEYS = ("message", "reward", "terminated", "truncated")
 _NAMES_CLASS = re.compile(r"[A-Za-z_][\w./]*:[A-Za-z_]\w*")
 _BASES = "ReactorPipeline|ReactorModel|ReactorApp|VideoModel"
 _MODEL_CLASS = re.compile(rf"^class (\w+)\((?:\w+\.)*(?:{_BASES})\)", re.MULTILINE)
@@ -33,8 +34,9 @@ class Manifest:
 
     Without `is_named` the file has no name, and a name that the class declares with `@model` has precedence.
     `is_of_3` is whether the file has the form of 3.x, with the keys `unused` that have no effect. The config file of
-    such a project may have any content. The model asks for `gpus` GPUs, and for the variables of `environment` where
-    they are not set; `requirements` is the command that installs its packages, or "".
+    such a project may have any content. `as_environment` names the message, and its fields, with the reward for a
+    program that steps the model. The model asks for `gpus` GPUs, and for the variables of `environment` where they are
+    not set; `requirements` is the command that installs its packages, or "".
     """
 
     project: Path
@@ -47,6 +49,7 @@ class Manifest:
     page: Path | None = None
     model_at: Location | None = field(default=None, compare=False)
     page_settings: PageSettings = field(default_factory=PageSettings)
+    as_environment: Mapping[str, str] = field(default_factory=dict)
     is_of_3: bool = False
     unused: tuple[str, ...] = ()
     gpus: int = 0
@@ -151,6 +154,7 @@ def load(project: Path) -> Manifest:
         is_named=is_named,
         page=page_path(file),
         page_settings=read_page_settings(file),
+        as_environment=_environment(file),
         model_at=file.items["model"],
     )
 
@@ -328,6 +332,22 @@ def _config_path(file: YamlFile) -> Path | None:
         return None
     written = text_of(file, "config", "`config: config.yml`, or leave the key out")
     return _existing_config(file, written, file.items["config"])
+
+
+def _environment(file: YamlFile) -> dict[str, str]:
+    if "environment" not in file.keys:
+        return {}
+    values, where = file.values["environment"], file.items["environment"]
+    hint = "write `environment: {message: score, reward: reward, terminated: done}`"
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise ManifestError('"environment" is no mapping of names', where=where, hint=hint)
+    wrong = [key for key in values if key not in ENVIRONMENT_KEYS]
+    if wrong or "message" not in values:
+        problem = f'has the unknown key "{wrong[0]}"' if wrong else "lacks the message"
+        raise ManifestError(
+            f'"environment" {problem}', where=where, hint=f"{hint}; the keys are {', '.join(ENVIRONMENT_KEYS)}"
+        )
+    return values
 
 
 def _existing_config(file: YamlFile, written: str, where: Location) -> Path:

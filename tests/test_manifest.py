@@ -364,3 +364,25 @@ def test_a_wrong_setting_of_the_page_names_its_line(tmp_path: Path, line: str, m
     assert error.message.startswith(message)
     assert hint in error.hint
     assert place(error)[0] == 2
+
+
+def test_the_message_with_the_reward_is_read(tmp_path: Path) -> None:
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel\nenvironment: {message: score, reward: points}\n")
+    assert load(tmp_path).as_environment == {"message": "score", "reward": "points"}
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("score", "no mapping of names"),
+        ("{message: score, reward: 1}", "no mapping of names"),
+        ("{reward: points}", "lacks the message"),
+        ("{message: score, prize: points}", 'unknown key "prize"'),
+    ],
+)
+def test_a_wrong_environment_is_refused_with_its_line(tmp_path: Path, written: str, message: str) -> None:
+    (tmp_path / "reactor.yaml").write_text(f"model: pipeline:MyModel\nenvironment: {written}\n")
+    with pytest.raises(ManifestError, match=message) as refused:
+        load(tmp_path)
+    assert refused.value.where is not None
+    assert refused.value.where.line == 2

@@ -176,7 +176,7 @@ class Welcome:
     """The server's description of the model and of the session; `resume` and `upload_key` are secrets.
 
     With `shared` every client of the session may send events. A session that is `stepped` makes the steps that its
-    controller requests.
+    controller requests. `environment` names the message with the reward of a step.
     """
 
     model: str
@@ -191,10 +191,11 @@ class Welcome:
     shared: bool = False
     encodings: tuple[str, ...] = ()
     stepped: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
-        for name in ("state", "limits"):
+        for name in ("state", "limits", "environment"):
             if not isinstance(data.get(name, {}), Mapping):
                 raise WireError(ErrorCode.INVALID_MESSAGE, f"a welcome whose {name} is no object")
         return cls(
@@ -210,6 +211,7 @@ class Welcome:
             data.get("shared") is True,
             tuple(map(str, data.get("encodings") or ())),
             data.get("generation") == "stepped",
+            data.get("environment", {}),
         )
 
     @property

@@ -89,6 +89,11 @@ class SessionInfo:
         return self._streams.protocol.welcome.limits
 
     @property
+    def environment(self) -> Mapping[str, str]:
+        """Return the `message` with the `reward` of a step, and the names of its fields, as in reactor.yaml."""
+        return self._streams.protocol.welcome.environment
+
+    @property
     def last_reload(self) -> ReloadNotice | None:
         """Return the last reload of the project; None before the welcome, and without `--reload`."""
         return self._streams.protocol.last_reload

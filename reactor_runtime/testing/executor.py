@@ -17,7 +17,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.authoring.styles.styles import style_of
 from reactor_runtime.authoring.tracks.track_payload import TrackPayload
-from reactor_runtime.authoring.tracks.tracks import Output, payloads
+from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, payloads
 from reactor_runtime.ipc.messages import StartSession, Stepped, StepRequest
 from reactor_runtime.media.tensors import copied
 from reactor_runtime.testing.recorder import Frame, Message
@@ -73,6 +73,17 @@ class PipelineExecutor(Studio[M]):
         # Output and duration of the newest step of a `next()`.
         self._newest: tuple[object, float] | None = None
         self._makes_step = False
+
+    @property
+    def tracks(self) -> tuple[TrackSpec, ...]:
+        """Return the model's tracks, in both directions."""
+        return self._contract.tracks
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """Return the model's `events` and `messages`, as JSON Schemas of their data."""
+        schema: Mapping[str, Any] = self._contract.to_json()["schema"]
+        return schema
 
     @property
     def state(self) -> Any:

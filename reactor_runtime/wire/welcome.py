@@ -39,6 +39,10 @@ ENCODINGS: Schema = {
     "description": "The encodings of video that the server has, by the names for `codecs` of a view",
 }
 TRACKS: Schema = {"type": "array", "items": ref("Track")}
+_ENVIRONMENT: Schema = {
+    **by_name(STRING),
+    "description": "The `message` with the `reward`, and its fields; empty where the project names none",
+}
 _SESSION: Schema = {"type": ["string", "null"], "description": "null: no session runs"}
 _UPLOAD_KEY: Schema = {"type": ["string", "null"], "description": "The `key` of the session's uploads"}
 
@@ -68,6 +72,7 @@ class WelcomeMessage(TypedDict):
     resume: Annotated[str | None, {"type": ["string", "null"]}]
     upload_key: Annotated[str | None, _UPLOAD_KEY]
     generation: Annotated[str, {"type": "string", "enum": ["realtime", "stepped"], "description": "What makes steps"}]
+    environment: Annotated[Mapping[str, str], _ENVIRONMENT]
     shared: Annotated[bool, {"type": "boolean", "description": "Every client of the session may send events"}]
     limits: WelcomeLimits
     encodings: Annotated[Sequence[str], ENCODINGS]

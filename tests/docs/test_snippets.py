@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -58,7 +59,9 @@ PROGRAMS = {
     "cell.py",
     "client.py",
     "clip.py",
+    "episode.py",
     "header.py",
+    "offline.py",
     "send.py",
     "steer.py",
     "steps.py",
@@ -270,6 +273,21 @@ async def test_a_program_steps_the_model(scaffold: RunningServer, tmp_path: Path
     said = await _run_program(one("stepped.md", "steps.py").text, scaffold, tmp_path)
     assert "step 11: 40 frames of (64, 96, 3)" in said
     assert "the same frame: True" in said
+
+
+async def test_a_program_plays_an_episode(scaffold: RunningServer, tmp_path: Path) -> None:
+    pytest.importorskip("gymnasium")
+    said = await _run_program(one("environment.md", "episode.py").text, scaffold, tmp_path)
+    assert "observation: (64, 96, 3) uint8" in said
+
+
+def test_an_episode_needs_no_server(scaffold: RunningServer, tmp_path: Path) -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    (tmp_path / "pipeline.py").write_text((scaffold.output.parent / "pipeline.py").read_text())
+    (tmp_path / "offline.py").write_text(one("environment.md", "offline.py").text)
+    packages = [str(ROOT), str(Path(gymnasium.__file__).parents[1])]
+    ran = python("offline.py", cwd=tmp_path, PYTHONPATH=os.pathsep.join(packages))
+    assert "observation: (48, 64, 3)" in ran.out, ran.err
 
 
 async def test_the_python_client_records(scaffold: RunningServer, tmp_path: Path) -> None:

@@ -321,6 +321,7 @@ class FakeServer:
             "resume": self.script.resume,
             "upload_key": None,
             "generation": "realtime",
+            "environment": {},
             "shared": self.script.shared,
             "tracks": self._contract()["tracks"],
             "schema": self._contract()["schema"],

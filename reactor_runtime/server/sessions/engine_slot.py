@@ -155,6 +155,7 @@ class EngineSlot:
             shared=self.shared,
             limits=self._limits,
             encodings=self._settings.encodings,
+            environment=self._settings.options.manifest.as_environment,
             reload=self.reload.newest,
         )
         client.send_message("reactor.welcome", welcome)

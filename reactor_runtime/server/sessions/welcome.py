@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from reactor_runtime.server.delivery.client import Role
@@ -23,6 +24,7 @@ def welcome_message(
     shared: bool = False,
     limits: TurnLimits,
     encodings: Sequence[str],
+    environment: Mapping[str, str] = MappingProxyType({}),
     reload: ReloadMessage | None = None,
 ) -> WelcomeMessage:
     """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
@@ -47,6 +49,7 @@ def welcome_message(
         "resume": None if controlled is None else controlled.resume_secret,
         "upload_key": upload_key,
         "generation": "stepped" if session is not None and session.stepped else "realtime",
+        "environment": dict(environment),
         "shared": shared,
         "limits": {
             "max_text_bytes": MAX_TEXT_BYTES,

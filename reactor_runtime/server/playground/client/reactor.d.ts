@@ -154,8 +154,11 @@ export interface Welcome<Model extends Modelled = any> {
   state: Model["state"];
   resume: string | null;
   upload_key: string | null;
-  /** Every client of the session may send events; absent on an older server. */
+  /** What makes steps; absent on an older server, as are the next two. */
   generation?: "realtime" | "stepped";
+  /** The message with the reward of a step, and the names of its fields. */
+  environment?: Record<string, string>;
+  /** Every client of the session may send events. */
   shared?: boolean;
   limits: Limits;
   /** The names of the encodings of video tracks that the server has; absent on an older one. */
