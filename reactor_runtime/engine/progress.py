@@ -19,16 +19,20 @@ BAR = re.compile(r"(?P<label>.*?):? *(?P<percent>100|\d{1,2})%\|[^|]*\| *(?P<res
 class Progress:
     """Combine what the model reports with the lines it writes; `on_change(line, fraction)` gets each change.
 
-    A progress bar in the last line has the fraction that the bar shows, unless the model has reported one.
+    A message that the model reports stays until the next report. A progress bar in the last line has the fraction that
+    the bar shows, unless the model has reported one.
     """
 
     def __init__(self, on_change: Callable[[str, float | None], object]) -> None:
         self._on_change = on_change
         self._reported: float | None = None
+        self._message = ""
         self._last: tuple[str, float | None] = "", None
 
     def add_line(self, line: str) -> None:
         """Add a line that the model logged or printed; on any thread."""
+        if self._message:
+            return
         bar = BAR.fullmatch(line)
         if bar is None:
             self._change(line, self._reported)
@@ -37,9 +41,10 @@ class Progress:
             self._change(f"{bar['label']} {bar['rest']}".strip(), fraction)
 
     def report(self, fraction: float | None, message: str) -> None:
-        """Set the fraction, and the line if `message` is not empty; on any thread."""
+        """Set the fraction, and the message, which lines replace if it is empty; on any thread."""
         self._reported = fraction if fraction is None else round(fraction, 2)
-        self._change(message.strip()[:LONGEST] or self._last[0], self._reported)
+        self._message = message.strip()[:LONGEST]
+        self._change(self._message or self._last[0], self._reported)
 
     def _change(self, line: str, fraction: float | None) -> None:
         if (line, fraction) != self._last:

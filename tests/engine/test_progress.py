@@ -76,7 +76,7 @@ def test_a_progress_bar_has_a_fraction_and_the_next_line_has_none() -> None:
     assert told == [(HALF, 0.5), ("compiling", None), ("", 1.0)]
 
 
-def test_the_reported_progress_stays_while_lines_and_bars_follow() -> None:
+def test_a_reported_message_stays_until_the_next_report() -> None:
     told: list[tuple[str, float | None]] = []
     progress = Progress(lambda *change: told.append(change))
     progress.report(0.4004, "shard 2 of 4")
@@ -84,4 +84,14 @@ def test_the_reported_progress_stays_while_lines_and_bars_follow() -> None:
     progress.add_line(BAR)
     progress.report(0.6, "")
     progress.report(None, "warming up")
-    assert told == [("shard 2 of 4", 0.4), (HALF, 0.4), (HALF, 0.6), ("warming up", None)]
+    progress.add_line("compiling")
+    assert told == [("shard 2 of 4", 0.4), ("shard 2 of 4", 0.6), ("warming up", None)]
+
+
+def test_lines_and_bars_follow_a_report_without_a_message() -> None:
+    told: list[tuple[str, float | None]] = []
+    progress = Progress(lambda *change: told.append(change))
+    progress.add_line("reading")
+    progress.report(0.4, "")
+    progress.add_line(BAR)
+    assert told == [("reading", None), ("reading", 0.4), (HALF, 0.4)]

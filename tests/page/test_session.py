@@ -54,7 +54,7 @@ def test_the_line_says_the_place(page: Page, server: FakeServer) -> None:
         server.broadcast("reactor.queue", position=position, length=5)
         expect(page.get_by_role("status")).to_have_text(f"Waiting: position {position} of 5")
     expect_phase(page, "waiting")
-    expect(page.locator("#role")).to_be_empty()
+    expect(page.locator("#role")).to_be_hidden()
     expect(page.locator("[data-figure=sound]")).to_be_hidden()  # of a model that nothing is known of yet
     server.release()
     expect_phase(page, "connected")

@@ -63,6 +63,17 @@ def test_a_model_that_only_sounds_shows_its_wave(page: Page, server: FakeServer)
     expect(page.locator("[data-figure=fps]")).to_be_hidden()
 
 
+def test_before_the_first_frame_there_is_the_time_of_a_step(page: Page, server: FakeServer) -> None:
+    server.script.frames = False
+    page.goto(server.url)
+    expect(page.locator("#notice")).to_contain_text("Generating the first frame")
+    expect(page.locator("#notice-detail")).to_have_text(re.compile(r"^\d+ s$"))
+    server.broadcast("reactor.stats", queue=0, step_ms=8500)
+    expect(page.locator("#notice")).to_contain_text("Generating: a step takes 8.5 s")
+    server.script.frames = True
+    expect(page.locator("#notice")).to_be_hidden()
+
+
 def test_a_model_without_output_says_so(page: Page, server: FakeServer) -> None:
     server.script.tracks = ()
     page.goto(server.url)

@@ -121,6 +121,6 @@ on("error", (error) => {
   if (!isKnown) log("error", error.message || error.code, error);
 });
 on("ignored", ({ what, why }) => log("note", what, why));
-for (const name of ["painted", "sound"]) on(name, () => (status.awaited = stage.awaited));
+for (const name of ["painted", "sound", "stats"]) on(name, () => (status.awaited = stage.awaited));
 
 byId("retry").onclick = () => (status.now.phase === "idle" ? session.here() : session.reconnect());

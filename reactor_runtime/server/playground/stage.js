@@ -4,6 +4,7 @@ import { el, setText } from "./dom.js";
 
 const ALIKE = 0.95;
 const EDGES_MS = 100;
+const SLOW_S = 0.5;
 
 export class Stage {
   #root;
@@ -30,7 +31,12 @@ export class Stage {
     const tiles = [...this.#tiles.values()];
     if (!tiles.length) return "This model sends neither video nor sound";
     if (tiles.some(({ canvas }) => !canvas.hasAttribute("data-empty"))) return "";
-    return `Waiting for the first ${this.videos.length ? "frame" : "sound"}`;
+    const { stats, tracks } = this.#session;
+    // A model with input tracks may wait for them.
+    const generates = this.videos.length && tracks.every(({ direction }) => direction === "out");
+    if (!generates) return `Waiting for the first ${this.videos.length ? "frame" : "sound"}`;
+    const stepS = (stats.step_ms ?? 0) / 1000;
+    return stepS < SLOW_S ? "Generating the first frame" : `Generating: a step takes ${stepS.toFixed(1)} s`;
   }
 
   /** Start a session. */

@@ -41,10 +41,13 @@ const descriptions = {
     place: position,
     role: maySend ? SHARED : role ? VIEWING : "",
   }),
-  connected: ({ role, maySend }) =>
-    role === "viewer"
-      ? { phase: "watching", headline: "Connected", role: maySend ? SHARED : VIEWING }
-      : { phase: "connected", headline: "Connected", role: "You have the controls" },
+  connected: ({ role, maySend }) => ({
+    headline: "Connected",
+    since: performance.now(),
+    ...(role === "viewer"
+      ? { phase: "watching", role: maySend ? SHARED : VIEWING }
+      : { phase: "connected", role: "You have the controls" }),
+  }),
   alone: () => ({
     phase: "watching",
     headline: "Nobody controls the model",
