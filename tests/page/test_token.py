@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.server.bare import MODEL, SECRET
 from tests.server.running import RunningServer, serving, started, write_project
 
+ASKED = "Ask whoever sent you this link for the password."
 CONNECTED = "html[data-phase=connected]"
 
 
@@ -37,14 +38,27 @@ def test_the_printed_address_opens_the_page_and_hides_the_token(page: Page, guar
 
 def test_without_it_the_page_asks(page: Page, guarded: RunningServer) -> None:
     page.goto(f"http://127.0.0.1:{guarded.port}/?role=viewer")
-    expect(page.get_by_role("alert")).to_have_text("This server requires a token")
-    page.get_by_label("Token").fill("wrong-horse")
+    expect(page.get_by_text(ASKED)).to_be_visible()
+    expect(page.get_by_label("Password")).to_be_focused()
+    page.get_by_label("Password").fill("wrong-horse")
     page.get_by_role("button").click()
-    expect(page.get_by_role("alert")).to_have_text("The token is wrong")
-    page.get_by_label("Token").fill(SECRET)
+    expect(page.get_by_role("alert")).to_have_text("The password is wrong")
+    page.get_by_label("Password").fill(SECRET)
     page.get_by_role("button").click()
     expect(page.locator("html[data-phase=watching]")).to_be_attached()
     assert page.url == f"http://127.0.0.1:{guarded.port}/?role=viewer"
+
+
+def test_the_page_that_asks_has_the_title_and_the_accent_of_the_model(
+    page: Page, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    project = write_project(tmp_path_factory.mktemp("titled"), MODEL)
+    manifest = project / "reactor.yaml"
+    manifest.write_text(f'{manifest.read_text()}title: Dream <Canyon>\naccent: "#7c3aed"\n')
+    with serving(project, "--token", SECRET) as server:
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        expect(page.get_by_role("heading")).to_have_text("Dream <Canyon>")
+        assert page.evaluate("document.documentElement.style.getPropertyValue('--authors')") == "#7c3aed"
 
 
 def test_a_page_whose_token_is_no_longer_good_asks_for_the_new_one(
@@ -57,7 +71,7 @@ def test_a_page_whose_token_is_no_longer_good_asks_for_the_new_one(
         expect(page.locator(CONNECTED)).to_be_attached()
     with started(project, "--token", "another-horse", "--port", str(port)) as server:
         server.wait_for("ready in")
-        expect(page.get_by_role("alert")).to_have_text("This server requires a token")
+        expect(page.get_by_text(ASKED)).to_be_visible()
         server.stop()
 
 

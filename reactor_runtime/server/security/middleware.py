@@ -40,6 +40,8 @@ NO_CACHE = {"Cache-Control": "no-cache"}
 CLOSE = {"Connection": "close"}
 PLAIN = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 TWO_LENGTHS = "a request has Content-Length or Transfer-Encoding, not both"
+# The page that asks for the token calls it the password.
+PASSWORD_WORDS = {token.NO_TOKEN: "", token.WRONG_TOKEN: "The password is wrong"}
 TOKEN_PAGE = Path(__file__).parents[1] / "token_page" / "token.html"
 
 
@@ -69,6 +71,8 @@ class SecurityMiddleware:
         limiter: ConnectionLimiter | None = None,
         root_path: str = "",
         connects_to: Sequence[str] = (),
+        title: str = "",
+        accent: str = "",
     ) -> None:
         self._app = app
         self._refusals = refusals
@@ -78,7 +82,8 @@ class SecurityMiddleware:
         self._limiter = limiter
         self._root_path = root_path
         self._connects_to = connects_to
-        self._token_page = TOKEN_PAGE.read_text(encoding="utf-8")
+        page = TOKEN_PAGE.read_text(encoding="utf-8")
+        self._token_page = page.replace("{{title}}", escape(title or "Reactor")).replace("{{accent}}", accent)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request or a WebSocket."""
@@ -138,8 +143,8 @@ class SecurityMiddleware:
     def _answer(self, refusal: Denial, request: HTTPConnection) -> Response:
         page = refusal.status == 401 and request.scope["path"] == f"{_root_of(request.scope)}/"
         if page and "text/html" in request.headers.get("accept", ""):
-            words = refusal.message[0].upper() + refusal.message[1:]
-            text = self._token_page.replace("{{words}}", words).replace("{{kept}}", _kept(request))
+            words = PASSWORD_WORDS.get(refusal.message, refusal.message)
+            text = self._token_page.replace("{{words}}", escape(words)).replace("{{kept}}", _kept(request))
             return HTMLResponse(text, 401, headers=NO_STORE)
         return _plain(refusal)
 

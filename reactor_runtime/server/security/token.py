@@ -15,7 +15,12 @@ from reactor_runtime.errors import UsageError
 AUTO = "auto"
 HEADER = "x-reactor-token"
 QUERY = "token"
+NO_TOKEN = "this server requires a token"
+WRONG_TOKEN = "the token is wrong"
 _FORM = re.compile(r"[!-~]{8,256}")
+# Letters that sound different in most languages; 10 syllables of them have 61 bits.
+_CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
+_WORDS, _SYLLABLES = 5, 2
 
 
 class Token:
@@ -37,7 +42,7 @@ class Token:
 
     def why_refused(self, request: HTTPConnection) -> str:
         """Return whether the token is wrong, or missing."""
-        return "the token is wrong" if _given(request) else "this server requires a token"
+        return WRONG_TOKEN if _given(request) else NO_TOKEN
 
     def cookie(self, request: HTTPConnection) -> str | None:
         """Return the cookie for a page that was opened with the token.
@@ -65,13 +70,19 @@ class Token:
 def parse_token(given: str) -> str:
     """Return a value of --token, generated for `auto`. Raises UsageError for an invalid one."""
     if given == AUTO:
-        return secrets.token_urlsafe(16)
+        return _spoken()
     if _FORM.fullmatch(given) is None:
         raise UsageError(
             "a token has 8 to 256 characters of ASCII: letters, digits and signs, no spaces",
             hint="--token auto generates one",
         )
     return given
+
+
+def _spoken() -> str:
+    """Return a token that can be read aloud, such as taru-miko-suve-lona-pidu."""
+    syllables = [secrets.choice(_CONSONANTS) + secrets.choice(_VOWELS) for _ in range(_WORDS * _SYLLABLES)]
+    return "-".join("".join(syllables[idx : idx + _SYLLABLES]) for idx in range(0, len(syllables), _SYLLABLES))
 
 
 def _given(request: HTTPConnection) -> list[str]:

@@ -92,11 +92,11 @@ async def test_a_browser_without_the_token_gets_a_page_to_enter_it() -> None:
     async with browser(middleware(), headers={"Accept": "text/html,*/*"}) as client:
         page = await client.get('/?role=viewer&"><script>=1')
         assert page.status_code == 401
-        assert "This server requires a token" in page.text
+        assert "Ask whoever sent you this link for the password" in page.text
         assert '<input type="hidden" name="role" value="viewer">' in page.text
         assert "<script>" not in page.text
         assert "{{" not in page.text
-        assert "The token is wrong" in (await client.get("/?token=wrong")).text
+        assert "The password is wrong" in (await client.get("/?token=wrong")).text
         assert (await client.get("/schema")).headers["Content-Type"].startswith("text/plain")
 
 

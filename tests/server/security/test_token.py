@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from starlette.requests import HTTPConnection
 
@@ -80,6 +82,10 @@ def test_the_cookie_of_another_port_or_token_is_not_admitted() -> None:
 def test_the_cookie_is_limited_to_tls_and_the_root_path() -> None:
     attributes = cookie(Token(SECRET, 8080), request("token=x", scheme="https", root_path="/demo")).split("; ")[1:]
     assert {"Secure", "Path=/demo"} <= set(attributes)
+
+
+def test_a_generated_token_can_be_read_aloud() -> None:
+    assert re.fullmatch(r"([bdfgklmnprstvz][aeiou]){2}(-([bdfgklmnprstvz][aeiou]){2}){4}", parse_token("auto"))
 
 
 def test_auto_generates_a_new_token_each_time() -> None:
