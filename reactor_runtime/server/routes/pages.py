@@ -21,6 +21,7 @@ from starlette.websockets import WebSocketClose
 from reactor_runtime.server.net.application import on_thread
 from reactor_runtime.server.routes.documents import Document, Documents
 from reactor_runtime.server.routes.page_document import SavedPage
+from reactor_runtime.server.routes.preloads import preload_links
 from reactor_runtime.server.routes.streams import video_tracks
 from reactor_runtime.server.security.middleware import NO_CACHE, NO_STORE, adding_headers
 from reactor_runtime.server.sessions.admission import Admission
@@ -42,6 +43,7 @@ def page_routes(admission: Admission[S]) -> list[BaseRoute]:
     """Return the routes of the page, its files and the JavaScript client; without `/` if the author has a page."""
     options = admission.settings.options
     html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    html = html.replace("</head>", f"{preload_links(PLAYGROUND)}</head>", 1)
     pages = Documents("text/html")
     saved = SavedPage(html, options.manifest)
 
