@@ -34,7 +34,6 @@ def images() -> Iterator[Image.Image]:
 
     with PipelineExecutor(MyModel, config={"width": WIDTH, "height": HEIGHT, "seed": SEED}) as session:
         session.connect()
-        session.send_event("set_compare", compare=True)
         for number in range(2 * FRAMES):
             down, right = way(session.state._dreamer.games)
             session.send_event("set_move", move=(float(right), float(-down)))

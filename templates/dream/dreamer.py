@@ -8,8 +8,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from game import Caves
-from network import Dream, encode, settle
+from game import FLAME, Caves
+from network import Dream, encode, settle, things_of, with_things
+
+# Torches that burn from the start; the others are lit by a touch.
+BURNING = 4
 
 
 def load_dream(path: Path) -> Dream:
@@ -35,6 +38,13 @@ class Dreamer:
         """Begin again, each in a new cave."""
         self.games.restart(np.arange(self.games.count))
         self.memory = self.see()
+
+    def light_torches(self) -> None:
+        """Light some torches of each cave: in the game, and in the memory of the network, which has not seen it."""
+        for torches, lit in zip(self.games.torches, self.games.lit, strict=True):
+            lit[tuple(np.argwhere(torches)[:BURNING].T)] = True
+        burning = torch.from_numpy(self.games.lit)
+        self.memory = with_things(self.memory, torch.where(burning, FLAME, things_of(self.memory).argmax(dim=1)))
 
     def step(self, ways: np.ndarray, flashes: np.ndarray, temperature: float = 1.0) -> None:
         """Advance dreams and games by a frame; the wisps of the games move where the network lets its own move."""

@@ -45,7 +45,7 @@ class MyState(InputState):
     temperature: float = InputField(
         default=1.0, ge=0.0, le=4.0, description="How freely the wisp changes its way; 0 is the likeliest"
     )
-    compare: bool = InputField(default=False, description="Show the real game to the right of the dream")
+    compare: bool = InputField(default=True, description="Show the real game to the right of the dream")
     # Private fields are not controls.
     _dreamer: Any = None
     _lightning: bool = False
@@ -69,7 +69,7 @@ class MyModel(ReactorPipeline):
         torch.set_num_threads(config.get("threads", 1))
         self.width = config.get("width", 960)
         self.height = config.get("height", 480)
-        self.seed = config.get("seed", 1)
+        self.seed = config.get("seed", 4)
         self.dream = load_dream(WEIGHTS)
 
     # Called for each client, with a fresh state.
@@ -78,10 +78,12 @@ class MyModel(ReactorPipeline):
         from dreamer import Dreamer
 
         self.state._dreamer = Dreamer(self.dream, games=1, seed=self.seed)
+        self.state._dreamer.light_torches()
 
     @event(name="restart", description="Dream of another cave", bind=[Key("r"), Button("start")])
     def restart(self) -> None:
         self.state._dreamer.restart()
+        self.state._dreamer.light_torches()
 
     @event(name="lightning", description="Light the whole cave for a moment", bind=[Key("space"), Button("a")])
     def lightning(self) -> None:

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
-from dreamer import Dreamer, load_dream  # noqa: E402
-from game import CELL, CELLS, FLASH, GEMS, HERO, SIDE, TORCHES, WAYS, WISP, Caves  # noqa: E402
+from dreamer import BURNING, Dreamer, load_dream  # noqa: E402
+from game import CELL, CELLS, FLAME, FLASH, GEMS, HERO, SIDE, TORCHES, WAYS, WISP, Caves  # noqa: E402
 from network import Dream, things_of  # noqa: E402
 from pipeline import MyModel  # noqa: E402
 from train import WEIGHTS, Players, train  # noqa: E402
@@ -237,18 +237,29 @@ def test_lightning_lights_the_cave_once(ex):
 
 
 def test_compare_shows_dream_and_game_side_by_side(ex):
-    alone, margin = frame(ex), SIDE // 2
-    assert not alone[:, :margin].any()
-    assert np.array_equal(alone[:, margin:-margin], ex.state._dreamer.frames()[0])
-    ex.send_event("set_compare", compare=True)
     both = frame(ex)
     assert np.array_equal(both[:, :SIDE], ex.state._dreamer.frames()[0])
     assert np.array_equal(both[:, SIDE:], ex.state._dreamer.games.draw()[0])
+    ex.send_event("set_compare", compare=False)
+    alone, margin = frame(ex), SIDE // 2
+    assert not alone[:, :margin].any()
+    assert np.array_equal(alone[:, margin:-margin], ex.state._dreamer.frames()[0])
+
+
+def test_torches_burn_in_the_dream_and_in_the_game_and_stay_lit(ex):
+    for _ in range(100):
+        frame(ex)
+    dreamer = ex.state._dreamer
+    dreamed = things_of(dreamer.memory)[:, FLAME].numpy() > 0.5
+    # The wisp may be on one of them.
+    assert dreamer.games.lit.sum() == BURNING
+    assert (dreamed == dreamer.games.lit).sum() >= dreamed.size - 1
 
 
 def test_frames_are_enlarged_as_far_as_they_fit():
     with PipelineExecutor(MyModel, config={"width": 5 * SIDE, "height": 3 * SIDE}) as ex:
         ex.connect()
+        ex.send_event("set_compare", compare=False)
         large = frame(ex)
         small = ex.state._dreamer.frames()[0]
     assert large.shape == (3 * SIDE, 5 * SIDE, 3)
@@ -259,7 +270,6 @@ def test_frames_are_enlarged_as_far_as_they_fit():
 def test_frames_are_reduced_where_they_do_not_fit():
     with PipelineExecutor(MyModel, config={"width": SIDE, "height": SIDE}) as ex:
         ex.connect()
-        ex.send_event("set_compare", compare=True)
         small = frame(ex)
         whole = np.concatenate([ex.state._dreamer.frames()[0], ex.state._dreamer.games.draw()[0]], axis=1)
     assert not small[: SIDE // 4].any()
