@@ -122,6 +122,16 @@ def test_a_clip_that_fails_leaves_no_recording(page: Page, server: FakeServer) -
     assert page.evaluate("window.films[0].stream.getTracks().every(({ readyState }) => readyState === 'ended')")
 
 
+def test_a_session_that_is_over_can_still_be_shared(page: Page, server: FakeServer) -> None:
+    open_connected(page, server.url)
+    wait_for_frames(page)
+    expect(page.get_by_role("button", name="Share clip")).to_be_visible()
+    server.broadcast("reactor.session", phase="ended", reason="turn_over", message="Your turn is over")
+    expect(page.locator('html[data-phase="ended"]')).to_be_attached()
+    expect(page.get_by_role("button", name="Save the frame")).to_be_hidden()
+    expect(open_clip(page).get_by_role("button", name="Download")).to_be_enabled()
+
+
 def test_a_closed_dialog_stops_the_recording(page: Page, server: FakeServer) -> None:
     page.add_init_script(FILMS)
     open_connected(page, server.url)
