@@ -13,7 +13,7 @@ from .bound import WALKER
 from .conftest import open_page
 from .fake_server import FakeServer
 from .reloads import RELOADS
-from .schemas import SCHEMA
+from .schemas import SCHEMA, setter
 from .states import LONG, STATES, connected, walking
 from .test_session import expect_phase
 
@@ -211,3 +211,11 @@ def test_on_its_side_the_figures_come_after_the_controls(phone: Page, server: Fa
     assert phone.evaluate("document.documentElement.scrollHeight <= innerHeight")
     phone.get_by_role("button", name="Trace").tap()
     expect(phone.get_by_role("dialog").get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
+
+
+def test_a_switch_that_is_on_has_its_size_without_the_room_for_fingers(phone: Page, server: FakeServer) -> None:
+    server.script.events = {"set_mirror": setter("mirror", "As in a mirror", {"type": "boolean", "default": True})}
+    connected(phone, server)
+    switch = phone.get_by_role("switch", name="Mirror")
+    expect(switch).to_be_checked()
+    expect(switch).to_have_css("border-left-color", "rgba(0, 0, 0, 0)")
