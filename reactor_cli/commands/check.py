@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -95,7 +94,6 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
         import logging
 
         from reactor_cli.run_progress import elapsed_lines
-        from reactor_runtime.authoring.contract import rate_of
         from reactor_runtime.testing.rehearsal import rehearse
 
         # The engine logs a failure that this command prints as its error.
@@ -106,7 +104,7 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
             made, unfit = rehearse(contract, values, checked.project, on_step_limit=end)
         warnings += unfit
         # The one that load() has set.
-        contract = replace(contract, fps=rate_of(contract.model, contract.style))
+        contract = contract.with_current_rate()
     return {
         "class": checked.model,
         **schema.outline(checked.name_with(contract.declared_name), contract),

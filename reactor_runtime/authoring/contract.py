@@ -77,6 +77,10 @@ class Contract:
         except (TypeError, ValueError) as error:
             raise ClassError(str(error), where=attached_location(error) or location_of(model)) from error
 
+    def with_current_rate(self) -> Contract:
+        """Return the contract with the rate of the class as it is now: `load()` can assign it to the class."""
+        return replace(self, fps=_rate_of(self.model, self.style))
+
     @classmethod
     def _compile(cls, model: type[Model], style: Style) -> Contract:
         declared = declared_state(model)
@@ -109,7 +113,7 @@ class Contract:
             on_session_started=_hook("session_started", handlers),
             on_session_ended=_hook("session_ended", handlers),
             on_file=_written(handlers).get(UPLOAD_EVENT),
-            fps=rate_of(model, style),
+            fps=_rate_of(model, style),
             max_fps=float(number_of(model, "max_fps")),
             buffer_size=style.buffer_size if size is None else int(size),
             batches=2 if size is None and style.fits_two_batches else int(style.fits_a_batch),
@@ -221,8 +225,8 @@ class Contract:
         return [*types, None] if None in event.replies else [*types]
 
 
-def rate_of(model: type[Model], style: Style) -> float | None:
-    """Return the rate that the class fixes, as it is now: `load()` can assign it to the class."""
+def _rate_of(model: type[Model], style: Style) -> float | None:
+    """Return the rate that the class fixes, as it is now."""
     fps = style.assigned(model, "fps")
     fps = style.fps if fps is None else fps
     return None if fps is None else float(fps)

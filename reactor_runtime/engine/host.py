@@ -15,7 +15,7 @@ from pathlib import Path
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.code.source import location_of
-from reactor_runtime.authoring.contract import Contract, rate_of
+from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.model_config import model_config
@@ -187,7 +187,7 @@ class Host:
         """Fix the rate that `load()` has assigned to the class, if it has; raise LoadError for one that is none."""
         contract = self.served.contract
         try:
-            fps = rate_of(contract.model, contract.style)
+            fps = contract.with_current_rate().fps
             if fps is not None and fps != contract.fps:
                 self._emitter.pace.pin(fps)
         except (TypeError, ValueError) as error:

@@ -91,8 +91,8 @@ class Outbox:
     those.
 
     `encodings` are those that the client can choose from in its view. With `full_size_only` it refuses frames that
-    were scaled down, without `may_acknowledge` it never acknowledges any. After `keep_media` no frame is replaced and no
-    sound dropped: both are sent in order with the messages.
+    were scaled down, without `may_acknowledge` it never acknowledges any. After `keep_media` no frame is replaced and
+    no sound dropped: both are sent in order with the messages.
     """
 
     def __init__(

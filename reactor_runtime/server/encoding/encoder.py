@@ -18,7 +18,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from reactor_runtime.server.net.limits import TokenBucket
+from reactor_runtime.server.token_bucket import TokenBucket
 
 R = TypeVar("R")
 
