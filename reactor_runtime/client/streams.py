@@ -242,7 +242,9 @@ class SessionStreams:
 
     @property
     def _has_video(self) -> bool:
-        return CODEC in self.protocol.welcome.encodings
+        # A stepped session skips no frames.
+        welcome = self.protocol.welcome
+        return CODEC in welcome.encodings and not welcome.stepped
 
     def _send_view(self) -> None:
         view = self._view or {}

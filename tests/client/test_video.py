@@ -69,6 +69,14 @@ def test_a_client_without_pyav_asks_for_none() -> None:
     assert sent(streams) == []
 
 
+def test_a_stepped_session_needs_all_frames_as_files() -> None:
+    streams = SessionStreams("controller")
+    stepped = json.loads(welcome("h264"))
+    stepped["data"]["generation"] = "stepped"
+    streams.receive(json.dumps(stepped), 0.0, 0.0)
+    assert sent(streams) == []
+
+
 def test_a_view_keeps_the_codecs_and_a_new_connection_gets_both(streams: SessionStreams) -> None:
     streams.set_view({"max_fps": 5})
     view = ("reactor.view", {"max_fps": 5, "codecs": ["h264"]})

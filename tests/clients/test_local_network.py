@@ -10,7 +10,7 @@ import pytest
 from tests.clients.node import node
 
 CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
-MODULE, ROUTE = CLIENT / "local_network.js", CLIENT / "route.js"
+MODULE = CLIENT / "local_network.js"
 SPACES = """
 const { spaceOf } = await import(process.env.MODULE);
 console.log(spaceOf(new URL(process.env.ADDRESS).hostname));
@@ -60,7 +60,7 @@ BLOCKED = "This page has no permission to connect to the local network, where 19
 )
 def test_the_kind_of_an_address_is_read_from_its_host(space: str, hosts: list[str]) -> None:
     for host in hosts:
-        said = node("--input-type=module", "-e", SPACES, MODULE=ROUTE.as_uri(), ADDRESS=f"http://{host}:8080/")
+        said = node("--input-type=module", "-e", SPACES, MODULE=MODULE.as_uri(), ADDRESS=f"http://{host}:8080/")
         assert said.split() == [space], host
 
 
@@ -81,7 +81,7 @@ console.log(JSON.stringify([
 
 
 def test_a_secure_page_needs_it_for_a_more_private_address() -> None:
-    said = json.loads(node("--input-type=module", "-e", NEEDED, MODULE=ROUTE.as_uri()))
+    said = json.loads(node("--input-type=module", "-e", NEEDED, MODULE=MODULE.as_uri()))
     assert said == [True, True, True, False, False, False, False, False]
 
 

@@ -8,7 +8,7 @@
 
 import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
 import { judgeClose } from "./protocol.js";
-import { needsPermission, PROTOCOL, Route } from "./route.js";
+import { mayNeedPermission, PROTOCOL, Route } from "./route.js";
 
 const MOST_WAIT_MS = 2000;
 // A connection that lasted this long resets the delay of retries.
@@ -65,7 +65,7 @@ export class Connection extends EventTarget {
     if (this.#socket || this.#checking) return;
     clearTimeout(this.#retryTimer);
     this.#released = false;
-    if (needsPermission(this.server.hostname)) this.#checkPermission();
+    if (mayNeedPermission(this.server.hostname)) this.#checkPermission();
     else this.#dial();
   }
 
@@ -75,9 +75,9 @@ export class Connection extends EventTarget {
     // Do not ask for a worker: the front relays the session if there is no permission.
     const onAsk = this.#route.atWorker ? null : (text) => this.#emit("asking", text);
     const refusal = await import("./local_network.js")
-      .then(({ LocalNetwork }) => {
+      .then(({ LocalNetwork, needsPermission }) => {
         this.#localNetwork ??= new LocalNetwork();
-        return this.#localNetwork.check(this.server, onAsk);
+        return needsPermission(this.server.hostname) ? this.#localNetwork.check(this.server, onAsk) : "";
       })
       .catch(({ message }) => message);
     this.#checking = false;

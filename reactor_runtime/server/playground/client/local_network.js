@@ -1,6 +1,21 @@
 /** The permission that browsers require of a public page before it may connect to a private address. */
 
-import { spaceOf } from "./route.js";
+const LOOPBACK = /^(localhost|.+\.localhost|127\.[\d.]+|\[::1\])$/;
+// 100.64 to 100.127 are addresses behind the NAT of a provider, and of VPNs.
+const LOCAL =
+  /^(.+\.local|10\.[\d.]+|192\.168\.[\d.]+|169\.254\.[\d.]+|172\.(1[6-9]|2\d|3[01])\.[\d.]+|100\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7])\.[\d.]+|\[(f[cd]|fe[89ab]).+\])$/;
+
+/** Return the kind of address of a host, as far as its name shows it. */
+export function spaceOf(hostname) {
+  if (LOOPBACK.test(hostname)) return "loopback";
+  return LOCAL.test(hostname) ? "local" : "public";
+}
+
+const rank = (hostname) => ["public", "local", "loopback"].indexOf(spaceOf(hostname));
+
+/** Return whether browsers require a permission of this page before it connects to a host; only secure pages get it. */
+export const needsPermission = (hostname, { location, isSecureContext } = globalThis) =>
+  Boolean(location && isSecureContext) && rank(hostname) > rank(location.hostname);
 
 // A server that is down looks like a dismissed question.
 const ASK_AGAIN_MS = 30_000;

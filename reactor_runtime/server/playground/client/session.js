@@ -7,7 +7,6 @@ import { InputDelay } from "./input_delay.js";
 import { readFile } from "./media.js";
 import { ClientProtocol } from "./protocol.js";
 import { Speaker } from "./sound/speaker.js";
-import { Steps } from "./steps.js";
 
 export class Session extends EventTarget {
   speaker = new Speaker(() => this.#emit("listening", this.speaker.on));
@@ -157,9 +156,8 @@ export class Session extends EventTarget {
 
   async step(request) {
     await this.#ready();
-    // Made at once: it has to hear what comes after the first request.
-    this.#steps ??= new Steps(this, this.#connection);
-    return this.#steps.request(request);
+    this.#steps ??= import("./steps.js").then(({ Steps }) => new Steps(this, this.#connection));
+    return (await this.#steps).request(request);
   }
 
   notify(type, data = {}) {
@@ -384,7 +382,8 @@ export class Session extends EventTarget {
     const audible = this.speaker.on && this.speaker.tracks.length > 0;
     const paused = this.#view.paused || hidden;
     const view = hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused };
-    const codecs = this.#video?.follow({ paused, wanted: this.#outputs.takesVideo });
+    const wanted = this.#outputs.takesVideo && this.#protocol.welcome.generation !== "stepped";
+    const codecs = this.#video?.follow({ paused, wanted });
     this.notify("reactor.view", { ...view, codecs: this.#view.codecs ?? codecs });
   }
 }
