@@ -18,8 +18,6 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
-from reactor_runtime.server.token_bucket import TokenBucket
-
 R = TypeVar("R")
 
 MOST_THREADS = 4
@@ -38,9 +36,8 @@ class Encoder:
         self._closed = False
         # The jobs that threads run, or will.
         self._on_threads = 0
-        self._loop_share = TokenBucket(LOOP_SHARE, LOOP_AT_ONCE_S)
-        # The CPU time of the last job on the loop.
-        self._last_on_loop_s = 0.0
+        # The time left for jobs on the loop, and when it was added to.
+        self._loop_left_s, self._loop_at = LOOP_AT_ONCE_S, time.monotonic()
         self.threads = [
             threading.Thread(target=self._run_thread, name=f"reactor-encode-{number}", daemon=True)
             for number in range(_thread_count())
@@ -57,12 +54,7 @@ class Encoder:
         the loop; it does while no thread is at work, for at most a tenth of the loop's time.
         """
         loop = asyncio.get_running_loop()
-        if (
-            short
-            and len(jobs) == 1
-            and not self._on_threads
-            and self._loop_share.take(time.monotonic(), self._last_on_loop_s)
-        ):
+        if short and len(jobs) == 1 and not self._on_threads and self._may_use_loop(time.monotonic()):
             loop.call_soon(self._run_on_loop, JobBatch(jobs, done))
             return
 
@@ -81,9 +73,14 @@ class Encoder:
             self._queue.put(partial(batch.run_job, index))
 
     def _run_on_loop(self, batch: JobBatch[R]) -> None:
-        began_s = time.thread_time()
+        began = time.monotonic()
         batch.run_job(0)
-        self._last_on_loop_s = time.thread_time() - began_s
+        self._loop_left_s -= time.monotonic() - began
+
+    def _may_use_loop(self, now: float) -> bool:
+        self._loop_left_s = min(LOOP_AT_ONCE_S, self._loop_left_s + (now - self._loop_at) * LOOP_SHARE)
+        self._loop_at = now
+        return self._loop_left_s > 0
 
     def close(self) -> None:
         """Drop the jobs that have not started, and wait up to 1 s for each thread."""
