@@ -72,9 +72,11 @@ class PythonCalls:
         return self._file(pid).exists()
 
     def of(self, pid: int) -> tuple[Counter[str], Counter[str]]:
-        """Return how often each Python function was called, and how often each has called a builtin."""
+        """Return how often each Python function was called, and how often each has called a builtin; once."""
         found = {"python": Counter[str](), "builtin": Counter[str]()}
-        for kind, file, name, count in json.loads(self._file(pid).read_text()):
+        rows = json.loads(self._file(pid).read_text())
+        self._file(pid).unlink()
+        for kind, file, name, count in rows:
             found[kind][f"{_short(file)} {name}"] += count
         return found["python"], found["builtin"]
 
@@ -88,4 +90,4 @@ def _short(file: str) -> str:
         before, found, after = file.rpartition(mark)
         if found:
             return mark.removeprefix("site-packages/") + after if before else file
-    return file
+    return Path(file).name

@@ -11,8 +11,8 @@ from tests.counting.frame_cost import KNOWN, LISTED, Calls, Count, FrameCost, co
 from tests.counting.system_calls import SUPPORTED
 
 BUDGETS = {
-    "server": FrameCost(python_calls=370, builtin_calls=250, system_calls=20, turns=3.2, messages=1.1),
-    "engine": FrameCost(python_calls=310, builtin_calls=195, system_calls=10, turns=4.2, messages=1.1),
+    "server": FrameCost(python_calls=350, builtin_calls=250, system_calls=20, turns=4.2, messages=1.1),
+    "engine": FrameCost(python_calls=310, builtin_calls=195, system_calls=10.5, turns=4.5, messages=1.1),
 }
 
 
