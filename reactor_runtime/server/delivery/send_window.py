@@ -16,6 +16,8 @@ GROWTH = 1.25
 HELD_UP = 2.0
 # The rounds after a change of the frame size in which the frames in flight at most double.
 DOUBLINGS = 8
+# A round trip above this is long.
+LONG_S = 0.1
 # What is sent to a client of which nothing is known, and how long its first acknowledgement may take: after that it is
 # one that does not acknowledge. A client that paints frames of 330 kB one after the other in 67 ms gets one, and not
 # the five that the model makes meanwhile.
@@ -55,9 +57,13 @@ class SendWindow:
         self._rounds = _Rounds()
 
     @property
+    def _shortest_s(self) -> float:
+        return self._shortest[0][1] if self._shortest else 0.0
+
+    @property
     def frames(self) -> int:
         """Return the number of frames that may be in flight now."""
-        shortest = self._shortest[0][1] if self._shortest else 0.0
+        shortest = self._shortest_s
         if self.acknowledging and self.round_trip_s > HELD_UP * (shortest + self._interval_s):
             return 1
         if self._before_resize and self._rounds.count < DOUBLINGS:
@@ -76,11 +82,14 @@ class SendWindow:
         """Expect frames `larger` times as large from here on, and measure the delivery rate again.
 
         The first round has no more frames than before, and each one after it at most twice as many: a client that
-        paints slowly takes smaller frames no faster. Larger frames do not make a limited path one that gets all.
+        paints slowly takes smaller frames no faster. On a path with a long round trip, where that would take long, the
+        rate is expected that the path carries if its bytes are the limit.
         """
-        self._before_resize = self.frames
-        self._limited, self._skipped = self._limited and larger > 1, False
-        self._rounds = _Rounds(min(self._rounds.best_rate / max(1.0, larger), 1 / self._interval_s))
+        is_long = self._shortest_s > LONG_S
+        self._before_resize = 0 if is_long else self.frames
+        self._limited = self._skipped = False
+        expected = self._rounds.best_rate / (larger if is_long else max(1.0, larger))
+        self._rounds = _Rounds(min(expected, 1 / self._interval_s))
 
     def is_open(self, now: float) -> bool:
         """Return whether one more frame may be sent."""
