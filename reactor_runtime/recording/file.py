@@ -120,7 +120,7 @@ class RecordingWriter:
                 numbers = [self._add_media(entry.track, file, time_ns) for file in entry.files]
                 self._add_json(entry, {**asdict(entry), "files": numbers}, time_ns)
             case FrameEntry():
-                pixels = self._compressor.compress(np.ascontiguousarray(entry.pixels).tobytes())
+                pixels = self._compressor.compress(np.ascontiguousarray(entry.pixels).data.cast("B"))
                 self._add(f"{_PIXELS}{entry.track}", "zstd", pixels, time_ns)
                 shape = list(entry.pixels.shape)
                 self._add_json(entry, {"track": entry.track, "frame": entry.frame, "shape": shape}, time_ns)
