@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from pathlib import Path
 
@@ -79,6 +78,17 @@ def test_where_no_mouse_is_locked_the_picture_is_dragged(page: Page, server: Fak
     expect(page.locator(".legend-hint")).to_have_text("Drag the video to look around")
 
 
+# Whether the next lock that is asked for was given; on a busy machine the answer may come later than the time here.
+ANSWER = """() => {
+  window.answer = new Promise((resolve) => {
+    const settle = () => resolve(document.pointerLockElement !== null);
+    document.addEventListener("pointerlockchange", settle, { once: true });
+    document.addEventListener("pointerlockerror", settle, { once: true });
+    setTimeout(settle, 5000);
+  });
+}"""
+
+
 def test_a_lock_refused_soon_after_escape_is_had_by_the_next_click(page: Page, server: FakeServer) -> None:
     walking(page, server)
     stage = page.locator(".stage")
@@ -92,12 +102,13 @@ def test_a_lock_refused_soon_after_escape_is_had_by_the_next_click(page: Page, s
     page.locator("#drawer").hover()  # out of the stage, and let go there
     page.mouse.up()
     stage.evaluate("stage => { delete stage.requestPointerLock; }")
-    # Chromium itself may refuse a lock soon after the one before.
+    # Chromium itself may refuse a lock for a second after the one before.
     for _ in range(20):
+        page.evaluate(ANSWER)
         stage.click()
-        with contextlib.suppress(AssertionError):
-            expect(words).to_contain_text("Esc releases the mouse", timeout=1000)
+        if page.evaluate("answer"):
             break
+        page.wait_for_timeout(200)
     expect(words).to_contain_text("Esc releases the mouse")
 
 
