@@ -41,9 +41,9 @@ CSP = (
     "style-src 'self'; script-src 'self'; base-uri 'none'; frame-ancestors 'self'"
 )
 # Each frame costs the browser ten milliseconds of CPU, in every test of a page.
-FPS = 15
+FPS = 10
 # The frames of three seconds are drawn once for all tests.
-PERIOD = 45
+PERIOD = 30
 RESUME_GRACE_S = 300.0
 
 
