@@ -227,6 +227,19 @@ def test_a_generator_that_yields_nothing_makes_no_step() -> None:
             executor.step()
 
 
+def test_new_code_makes_the_steps_after_a_reload(executor: PipelineExecutor[Dials]) -> None:
+    class Brighter(Dials):
+        def inference(self) -> Iterator[Any]:  # type: ignore[override]
+            while True:
+                self.state._made += 1
+                yield gray(self.state.level * 10 + 100)
+
+    assert levels(executor.step(2, state={"level": 4})) == [4, 4]
+    executor.reload(Brighter)
+    result = executor.step(2)
+    assert (result.step, levels(result), executor.state._made) == (4, [14, 14], 4)
+
+
 class App(ReactorApp):
     state: Dial
     output: Picture

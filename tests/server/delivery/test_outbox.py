@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.media import jpeg
-from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
+from reactor_runtime.server.delivery.outbox import MOST_KEPT, MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS
 from reactor_runtime.server.telemetry.metrics import Metrics
@@ -55,6 +55,25 @@ async def test_a_newer_frame_replaces_an_unsent_one_which_counts_as_skipped(outb
     counters = outbox.counters
     assert (counters.offered, counters.sent, counters.skipped) == (5, 1, 4)
     assert counters.sent_by_track == {"video": 1}
+
+
+def test_media_that_is_kept_is_sent_in_order_with_messages_and_none_is_replaced(outbox: Outbox) -> None:
+    had_room: list[bool] = []
+    outbox.keep_media(lambda: had_room.append(outbox.has_room))
+    for seq in range(MOST_KEPT - 1):
+        outbox.offer_frame(frame(seq))
+        outbox.queue_message(f"message {seq}")
+    assert outbox.has_room
+    # More than a second.
+    outbox.queue_sound(sound(0, 3.0))
+    assert (outbox.has_room, had_room) == (False, [])
+    items = [outbox.take_next()[0] for _ in range(2 * MOST_KEPT - 1)]
+    sent = [item.data if isinstance(item, MediaFile) else item for item in items]
+    expected = [each for seq in range(MOST_KEPT - 1) for each in (b"video %d" % seq, f"message {seq}")]
+    assert sent == [*expected, b"sound 0"]
+    # Once, when it was full before.
+    assert had_room == [True]
+    assert outbox.counters.sent_by_track == {"video": MOST_KEPT - 1}
 
 
 def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:

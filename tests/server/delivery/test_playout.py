@@ -184,6 +184,20 @@ async def test_frames_encoded_out_of_order_are_shown_in_order(fixture: PlayoutFi
     assert fixture.order == [0, 1, 2]
 
 
+async def test_a_stepped_session_is_shown_as_fast_as_its_controller_takes_it(fixture: PlayoutFixture) -> None:
+    fixture.playout.start_session("s", 1000.0, stepped=True)
+    for number in range(3):
+        fixture.put_frame(number, due=number / 30)
+    fixture.has_room = False
+    fixture.encoder.run_all()
+    await settle()
+    assert (fixture.shown, fixture.credits) == ([], [])
+    fixture.has_room = True
+    fixture.playout.on_room()
+    await settle()
+    assert fixture.shown == [(0, 0.0), (1, 0.0), (2, 0.0)]
+
+
 async def test_late_frames_catch_up_without_a_burst(fixture: PlayoutFixture) -> None:
     for number in range(4):
         fixture.put_frame(number, 0.1 * number)
