@@ -162,6 +162,7 @@ async def test_refusals_are_counted_by_status(server: RunningServer) -> None:
         "GET /ws HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n" + whole: "403",
         "GET /elsewhere HTTP/1.1\r\nHost: localhost\r\n" + whole: "403",
         "GET /ws?role=nobody HTTP/1.1\r\nHost: localhost\r\n" + whole: "400",
+        "GET /ws?generation=fast HTTP/1.1\r\nHost: localhost\r\n" + whole: "400",
         "GET /ws HTTP/1.1\r\nHost: localhost\r\n" + upgrade: "400",
         "GET /ws HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n" + whole: "400",
         "no request\r\n": "400",
