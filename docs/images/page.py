@@ -67,6 +67,7 @@ def template(
         page.wait_for_timeout(3000)
         # What has faded comes back.
         page.mouse.move(640, 300)
+        page.wait_for_timeout(400)
         yield page
 
 
