@@ -135,8 +135,9 @@ class Pace:
         lasts = not self._fixed or self._reserve.step_s <= slowest_s
         self.reserve_s = target_s = self._reserve.target_s if lasts else 0.0
         upcoming = self.schedule.upcoming
-        missing_s = max(0.0, target_s - (upcoming - now)) if target_s and upcoming is not None else 0.0
-        is_gap = has_sound and missing_s > target_s + FORGIVEN_S
+        early_s = target_s if upcoming is None else upcoming - now
+        missing_s = max(0.0, target_s - max(0.0, early_s))
+        is_gap = has_sound and early_s < -FORGIVEN_S
         self._fill_s = target_s if is_gap or self._reserve.steps == FILLED_AT else 0.0
         if self._fill_s or has_sound:
             missing_s = 0.0

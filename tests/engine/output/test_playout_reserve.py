@@ -135,6 +135,13 @@ async def test_an_even_model_plays_each_block_as_soon_as_it_is_made(model: type[
     assert {shown.bundle.reserve_s for shown in blocks.sink.shown} == {0.0}
 
 
+async def test_a_late_block_of_an_even_model_plays_at_its_rate() -> None:
+    blocks = Blocks()
+    await blocks.play([*[2.0] * 4, 8.2, 2.0])
+    lengths = [shown.bundle.interval_s for shown in blocks.sink.shown]
+    assert lengths == pytest.approx([INTERVAL_S] * len(lengths))
+
+
 async def test_a_block_plays_slower_while_too_little_is_in_reserve_and_at_most_by_a_fifth() -> None:
     blocks = Blocks(Declared)
     await blocks.play([2.0, 1.8, 2.2, 2.6, 2.6, 2.6])
