@@ -177,6 +177,26 @@ def test_a_clip_has_the_last_ten_seconds(still: Page) -> None:
     assert kept_pieces(still, script) == [[0, 10], [10]]
 
 
+PIECES = """
+  const asked = [];
+  session.notify = (type, { track }) => asked.push(`${type} ${track}`);
+  const piece = (seq, ptsS, isKey = false) =>
+    emit("encoded", { header: { track: "main", seq, ptsS }, bytes: new ArrayBuffer(8), isKey });
+"""
+
+
+def test_a_clip_of_video_has_what_its_frames_need_to_be_decoded(still: Page) -> None:
+    script = "piece(0, 0); piece(1, 1, true); piece(2, 2); piece(3, 15); return times();"
+    assert kept_pieces(still, PIECES + script) == [[-14, -13, 0], []]
+    script = "piece(0, 0, true); piece(1, 1); piece(2, 4, true); piece(3, 5); piece(4, 15); return times();"
+    assert kept_pieces(still, PIECES + script) == [[-1, 0, 10], []]
+
+
+def test_a_key_is_requested_once_if_there_was_none_for_a_minute(still: Page) -> None:
+    script = "piece(0, 0, true); for (const s of [30, 61, 62]) piece(s, s); piece(70, 70, true); piece(71, 71);"
+    assert kept_pieces(still, PIECES + script + "return asked;") == ["reactor.key main"]
+
+
 def test_a_clip_continues_over_a_reconnection(still: Page) -> None:
     script = """
       emit("session", { session: "a" }); frame(4, 5); frame(5, 6);

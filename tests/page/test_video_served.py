@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.server.running import RunningServer, serving, write_project
 from tests.video import BITS, SQUARE, numbering_model
@@ -77,6 +77,12 @@ def test_after_a_corrupt_message_jpegs_are_shown_and_then_video_again(page: Page
     page.wait_for_function("before => decoded > before + 5", arg=before)
     check(page)
     assert page.evaluate("failed") == 1
+
+
+def test_a_clip_of_video_is_made(page: Page) -> None:
+    page.wait_for_function("() => decoded > 30")
+    page.get_by_role("button", name="Share clip").click()
+    expect(page.get_by_role("dialog").get_by_role("button", name="Download")).to_be_enabled()
 
 
 def test_a_page_that_was_hidden_shows_video_again(page: Page) -> None:

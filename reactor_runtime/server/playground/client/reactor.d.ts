@@ -411,8 +411,10 @@ export interface SessionEvents<Model extends Modelled = any> {
   listening: boolean;
   /** A frame was received; its times are set when it is decoded and shown, or not at all if a newer one replaces it. */
   arrived: FrameHeader;
-  /** A frame arrived, with its JPEG, or with its piece of MP4 of a video stream. */
-  encoded: { header: FrameHeader; bytes: ArrayBuffer };
+  /**
+   * A frame arrived, with its JPEG; or with its piece of MP4 of a video stream, and whether decoding can begin with it.
+   */
+  encoded: { header: FrameHeader; bytes: ArrayBuffer; isKey?: boolean };
   /** Size of a received frame or piece of sound in bytes. */
   received: number;
   /** The turn ends in `seconds`; null: it does not. */
@@ -675,6 +677,7 @@ export function readMedia(message: ArrayBuffer):
   | { kind: "raw"; header: FrameHeader; width: number; height: number; pixels: Uint8Array }
   | {
       kind: "mp4";
+      isKey: boolean;
       header: FrameHeader;
       config: { codec: string; description: Uint8Array; width: number; height: number } | null;
       sample: Uint8Array;

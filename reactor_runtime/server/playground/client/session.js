@@ -337,13 +337,13 @@ export class Session extends EventTarget {
   }
 
   #showFrame(media, bytes) {
-    const { header, sample } = media;
+    const { header, sample, isKey } = media;
     if (header) header.receivedAt = performance.now();
     if (sample) this.#video.put(media);
     else this.#outputs.put(header, bytes);
     if (header) {
       this.#emit("arrived", header);
-      this.#emit("encoded", { header, bytes });
+      this.#emit("encoded", { header, bytes, isKey });
     }
     if (header?.afterFlush) this.speaker.mixer?.cut(header.ptsS);
   }

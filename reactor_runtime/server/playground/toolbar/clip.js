@@ -6,7 +6,9 @@
 /** @import { Session } from "../client/reactor.js" */
 
 import { copyText, download, loadStyle } from "../browser.js";
+import { decode } from "../client/frames.js";
 import { makeVideoTrack } from "../client/stream.js";
+import { PieceDecoder } from "../client/video/piece_decoder.js";
 import { byId, el, setText } from "../dom.js";
 import { KeepPanel } from "./keep.js";
 import { Recording, recordingFormat } from "./record.js";
@@ -99,6 +101,8 @@ class Player {
   #video = makeVideoTrack();
   #audio = null;
   #closed = false;
+  // Of the pieces of a video stream.
+  #decoder = null;
 
   constructor(frames, sounds) {
     this.#frames = frames;
@@ -115,12 +119,20 @@ class Player {
   /** Play until the end or close(); `onPart` gets how much was played, from 0 to 1. */
   async play(onPart) {
     const lengthS = this.#frames.at(-1).atS;
-    const startMs = performance.now() + 1000 * LEAD_S;
-    this.#schedule();
-    for (const { atS, bytes } of this.#frames) {
-      const bitmap = await createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
+    let startMs = null;
+    for (const { atS, bytes, isKey } of this.#frames) {
+      const bitmap = await this.#decode(bytes, isKey);
+      // Only others need it.
+      if (atS < 0) {
+        bitmap.close();
+        continue;
+      }
+      if (startMs === null) {
+        startMs = performance.now() + 1000 * LEAD_S;
+        this.#schedule();
+      }
       await wait(startMs + 1000 * atS - performance.now());
-      if (this.#closed) return;
+      if (this.#closed) return bitmap.close();
       onPart(lengthS && atS / lengthS);
       await this.#video.show(bitmap);
       bitmap.close();
@@ -135,6 +147,16 @@ class Player {
     this.#closed = true;
     for (const track of this.stream.getTracks()) track.stop();
     this.#audio?.close();
+    this.#decoder?.close();
+  }
+
+  async #decode(bytes, isKey) {
+    if (isKey === undefined) return decode(bytes);
+    this.#decoder ??= new PieceDecoder();
+    const frame = await this.#decoder.decode(bytes);
+    const bitmap = await createImageBitmap(frame);
+    frame.close();
+    return bitmap;
   }
 
   #schedule() {

@@ -7,6 +7,8 @@
 
 const KEPT_S = 10;
 const MOST_BYTES = 64e6;
+// A clip is decoded from a key on: a longer stream would take long.
+const MOST_DECODED_S = 60;
 // Frames that were received and neither painted nor replaced yet, as in a hidden page.
 const MOST_UNSEEN = 30;
 // Between two sessions the clip has no gap.
@@ -14,7 +16,7 @@ const BETWEEN_S = 1 / 30;
 
 export class LastSeconds {
   #session;
-  // {atS, bytes} of the first video track, and {atS, sampleRate, channels, samples} of the first audio track
+  // {atS, bytes, isKey} of the first video track, with all pieces of a video stream from a key on, and {atS, sampleRate, channels, samples} of the first audio track
   #frames = [];
   #sounds = [];
   #bytes = 0;
@@ -23,6 +25,8 @@ export class LastSeconds {
   #shownId = null;
   // What a presentation time of this session is on the clock of the clip; null before its first frame.
   #offsetS = null;
+  // When the last key of a video stream was; Infinity after another was requested.
+  #keyS = Infinity;
 
   /** @param {Session} session */
   constructor(session) {
@@ -33,8 +37,10 @@ export class LastSeconds {
       this.#shownId = id;
       this.#unseen.clear();
     });
-    on("encoded", ({ header, bytes }) => {
+    on("encoded", ({ header, bytes, isKey }) => {
       if (header.track !== this.#nameOf("video")) return;
+      // Later pieces depend on those that are not painted.
+      if (isKey !== undefined) return this.#keepPiece({ ptsS: header.ptsS, bytes, isKey }, header.track);
       this.#unseen.set(header.seq, bytes);
       if (this.#unseen.size > MOST_UNSEEN) this.#unseen.delete(this.#unseen.keys().next().value);
     });
@@ -46,9 +52,13 @@ export class LastSeconds {
     });
   }
 
-  /** Return {frames, sounds} of the last ten seconds; the first frame is at 0. */
+  /**
+   * Return {frames, sounds} of the last ten seconds; the first frame is at 0. Frames before 0 are only needed to decode
+   * the others.
+   */
   get pieces() {
-    const firstS = this.#frames[0]?.atS ?? 0;
+    const startS = (this.#frames.at(-1)?.atS ?? 0) - KEPT_S;
+    const firstS = this.#frames.find(({ atS }) => atS >= startS)?.atS ?? 0;
     const fromFirst = (piece) => ({ ...piece, atS: piece.atS - firstS });
     return {
       frames: this.#frames.map(fromFirst),
@@ -66,14 +76,32 @@ export class LastSeconds {
     if (bytes) this.#keep(this.#frames, { ptsS, bytes }, bytes);
   }
 
+  #keepPiece(piece, track) {
+    if (!piece.isKey && !this.#frames.length) return;
+    this.#keep(this.#frames, piece, piece.bytes);
+    const { atS } = this.#frames.at(-1) ?? {};
+    if (piece.isKey) this.#keyS = atS;
+    else if (atS - this.#keyS > MOST_DECODED_S) {
+      this.#keyS = Infinity;
+      this.#session.notify("reactor.key", { track });
+    }
+  }
+
   #keep(pieces, { ptsS, ...piece }, { byteLength }) {
     this.#offsetS ??= (this.#frames.at(-1)?.atS ?? -BETWEEN_S) + BETWEEN_S - ptsS;
     pieces.push({ ...piece, byteLength, atS: ptsS + this.#offsetS });
     this.#bytes += byteLength;
+    const startS = pieces.at(-1).atS - KEPT_S;
     for (const each of [this.#frames, this.#sounds]) {
-      while (each.length && (each[0].atS < pieces.at(-1).atS - KEPT_S || this.#bytes > MOST_BYTES)) {
-        this.#bytes -= each.shift().byteLength;
-      }
+      while (each.length && (isOver(each, startS) || this.#bytes > MOST_BYTES)) this.#bytes -= each.shift().byteLength;
     }
+    // What was cut off cannot be decoded.
+    while (this.#frames[0]?.isKey === false) this.#bytes -= this.#frames.shift().byteLength;
   }
+}
+
+/** Return whether the first piece is before `startS`, and none after it needs it to be decoded. */
+function isOver(pieces, startS) {
+  const last = pieces.findLastIndex(({ atS, isKey }) => atS <= startS && isKey !== false);
+  return last > 0 || (pieces[0].atS < startS && pieces[0].isKey === undefined);
 }
