@@ -91,6 +91,10 @@ class SendWindow:
         expected = self._rounds.best_rate / (larger if is_long else max(1.0, larger))
         self._rounds = _Rounds(min(expected, 1 / self._interval_s))
 
+    def forget_round_trips(self) -> None:
+        """Measure the shortest round trip again, because frames from here on are larger, and take longer."""
+        self._shortest.clear()
+
     def is_open(self, now: float) -> bool:
         """Return whether one more frame may be sent."""
         fits = len(self._in_flight) < self.frames if self.acknowledging else self._trusted_bytes < TRUSTED_BYTES

@@ -84,6 +84,8 @@ class TrackSender:
             self.rate.frames_acknowledged(seq, held_s, now)
             if self.rate.bits_per_s != rate:
                 self.window.resize(self.rate.bits_per_s / rate)
+            if self.rate.bits_per_s > rate:
+                self.window.forget_round_trips()
             self._on_room()
             return
         before = self.ladder.rung

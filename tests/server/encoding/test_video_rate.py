@@ -41,6 +41,8 @@ class Link:
                 self.rate.frames_acknowledged(seq, self._held_s, self.now)
                 if self.rate.bits_per_s != before:
                     self.window.resize(self.rate.bits_per_s / before)
+                if self.rate.bits_per_s > before:
+                    self.window.forget_round_trips()
             if self.now >= self._seq * INTERVAL_S:
                 if self._waiting is not None:
                     self.window.frame_skipped()
