@@ -43,6 +43,15 @@ async def test_a_client_that_names_no_known_codec_gets_files_and_nothing_is_enco
     assert "codec" not in viewer.client.statistics(stage.clock.now()) or view.codecs is not None
 
 
+async def test_a_client_that_gets_every_frame_gets_files() -> None:
+    stage = Stage()
+    viewer = stage.add()
+    viewer.client.outbox.keep_media(lambda: None)
+    await stage.run(1)
+    assert set(viewer.kinds) == {"jpeg"}
+    assert not stage.encoding.encoders
+
+
 async def test_clients_share_one_encoder() -> None:
     stage = Stage()
     viewers = [stage.add() for _ in range(3)]
