@@ -97,7 +97,7 @@ def test_a_folder_contains_each_frame_unchanged_and_the_sound_without_gaps(tmp_p
     folder = recording(tmp_path / "a" / "b", TRACKS)
     assert isinstance(folder, RecordingFolder)
     for number in range(3):
-        folder.write_frame(frame(5 + number, 10 + number / 30, b"%d" % number))
+        folder.write_frame(frame(5 + number, 10 + number / 30, b"\xff\xd8%d" % number))
     folder.write_sound(sound(10.0, 100))
     folder.write_sound(sound(10.101, 100, 2))
     folder.write_sound(sound(10.5, 100, 3))
@@ -105,7 +105,7 @@ def test_a_folder_contains_each_frame_unchanged_and_the_sound_without_gaps(tmp_p
     assert [file.name for file in sorted((tmp_path / "a" / "b").glob("*.jpg"))] == [
         f"main-00000{n}.jpg" for n in (1, 2, 3)
     ]
-    assert (tmp_path / "a" / "b" / "main-000002.jpg").read_bytes() == b"1"
+    assert (tmp_path / "a" / "b" / "main-000002.jpg").read_bytes() == b"\xff\xd81"
     with wave.open(str(tmp_path / "a" / "b" / "tone.wav")) as file:
         assert (file.getframerate(), file.getnframes()) == (1000, 600)
         samples = np.frombuffer(file.readframes(600), "<i2")
