@@ -21,7 +21,7 @@ def test_who_waits_watches_and_sees_the_place(page: Page, server: FakeServer) ->
     page.goto(server.url)
     server.wait_for("reactor.ping")
     server.broadcast("reactor.queue", position=2, length=2)
-    expect(page.locator("#notice")).to_contain_text("starts when it is your turn")
+    expect(page.locator(".wait")).to_be_visible()
     server.release()
     expect(page.locator("canvas[data-seq]")).to_be_attached()
     # Over the frames of the session that runs.
