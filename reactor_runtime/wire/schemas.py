@@ -29,7 +29,7 @@ from reactor_runtime.wire.welcome import MODEL, TRACKS, welcome_schema
 NUMBER_OF_EVENT: Schema = {"type": "integer", "minimum": 1, "description": "Number of the event in its session"}
 # Why a client that can decode video gets JPEGs.
 NO_VIDEO = ("codec_busy", "unsupported", RELAYED)
-STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late", "age")
+STAGES = ("step", "arrive", "queue", "encode", "back", "hold", "late", "age", "reserve")
 
 
 def message(kind: str, data: Schema, description: str, *, id_required: bool | None = None) -> Schema:
