@@ -35,7 +35,7 @@ def test_in_node(served: RunningServer, name: str) -> None:
         "--test-name-pattern",
         f"^{re.escape(name)}$",
         str(TESTS),
-        CLIENT=(CLIENT / "reactor.js").as_uri(),
+        CLIENT=(CLIENT / "index.js").as_uri(),
         SERVER=f"http://127.0.0.1:{served.port}",
         PICTURE=str(picture),
     )
@@ -79,9 +79,7 @@ session.close();
 def test_a_front_redirects_and_the_session_is_at_the_worker(served: RunningServer) -> None:
     with FakeFront() as front:
         front.workers.put(f"http://127.0.0.1:{served.port}")
-        printed = node(
-            "--input-type=module", "-e", REDIRECTED, CLIENT=(CLIENT / "reactor.js").as_uri(), SERVER=front.url
-        )
+        printed = node("--input-type=module", "-e", REDIRECTED, CLIENT=(CLIENT / "index.js").as_uri(), SERVER=front.url)
     assert printed == "connecting,waiting,connecting,connected note.txt hello\n"
     served.wait_for_health("ready")
 

@@ -74,7 +74,7 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
         assert "server_us" in await controller_pong(controller)
         async with client(front.url, role="viewer") as viewer, client(front.url) as second:
             assert abs((await viewer.frame()).level - 200) < 3
-            assert await second.data("reactor.queue") == {"position": 1, "length": 1}
+            assert await second.place() == {"position": 1, "length": 1}
             refused = await second.ask("set_level", {"level": 1})
             assert refused["data"]["code"] == "not_controller"
             async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
@@ -221,7 +221,7 @@ async def test_a_client_that_can_not_reach_its_worker_is_relayed_before_all_othe
             await waiting.data("reactor.queue", position=1)
             # A proxy may have logged the URL of the worker, with the ticket.
             async with client(front.url, returning=redirect["ticket"]) as thief:
-                assert await thief.data("reactor.queue") == {"position": 2, "length": 2}
+                assert await thief.place() == {"position": 2, "length": 2}
             async with client(front.url, returning=redirect["returning"]) as back:
                 lost = await back.data("reactor.session")
                 assert (lost["phase"], lost["message"]) == ("lost", "the client could not reach its worker")
@@ -230,7 +230,7 @@ async def test_a_client_that_can_not_reach_its_worker_is_relayed_before_all_othe
                 assert "used or released" in await refusal(socket_of(redirect), ticket=redirect["ticket"])
                 # The secret gives no second place at the head of the queue.
                 async with client(front.url, returning=redirect["returning"]) as again:
-                    assert await again.data("reactor.queue") == {"position": 2, "length": 2}
+                    assert await again.place() == {"position": 2, "length": 2}
                 await back.socket.close()
             await waiting.data("reactor.session", phase="started")
 
@@ -290,7 +290,7 @@ async def test_clients_of_a_lost_worker_wait_before_all_others_and_others_see_no
                 async with client(front.url, returning=redirect["returning"], redirect="1") as back:
                     message = (await back.data("reactor.session", phase="lost"))["message"]
                     assert re.search("ended|broke", message)
-                    assert await back.data("reactor.queue", position=1) == {"position": 1, "length": 2}
+                    assert await back.place(position=1) == {"position": 1, "length": 2}
                     await back.data("reactor.redirect")
                 frame = await relayed.frame()
                 assert (await relayed.frame()).header.seq > frame.header.seq

@@ -23,9 +23,9 @@ def held(page: Page, server: FakeServer) -> list[Route]:
 
 
 def test_the_page_says_when_it_has_the_controls(page: Page, held: list[Route]) -> None:
-    expect(page.locator("#role")).to_have_text("The controls are loading")
+    expect(page.locator("#may")).to_have_text("The controls are loading")
     held[0].continue_()
-    expect(page.locator("#role")).to_have_text("You have the controls")
+    expect(page.locator("#may")).to_have_text("You have the controls")
     expect(page.locator(".legend")).to_be_attached()
 
 

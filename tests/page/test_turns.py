@@ -39,20 +39,20 @@ def test_who_waits_watches_and_sees_the_place(page: Page, server: FakeServer) ->
 def test_a_viewer_of_a_shared_session_has_the_controls(page: Page, server: FakeServer) -> None:
     server.script.role, server.script.shared = "viewer", True
     start(page, server)
-    expect(page.locator("#role")).to_have_text("Everyone has the controls")
+    expect(page.locator("#may")).to_have_text("Everyone has the controls")
     expect(page.locator("#controls button").first).to_be_enabled()
 
 
 def test_the_time_left_is_shown_and_stands_out_in_the_last_minute(page: Page, server: FakeServer) -> None:
     start(page, server)
-    expect(page.locator("#role")).to_have_text("You have the controls")
+    expect(page.locator("#may")).to_have_text("You have the controls")
     server.broadcast("reactor.session", phase="ending", seconds=272)
     expect(page.locator("#role")).to_have_text(re.compile(r"Turn ends in 4:[23]\d"))
     expect(page.locator("#role[data-soon]")).not_to_be_attached()
     server.broadcast("reactor.session", phase="ending", seconds=60)
     expect(page.locator("#role[data-soon]")).to_have_text(re.compile(r"Turn ends in (1:00|0:5\d)"))
     server.broadcast("reactor.session", phase="ending", seconds=None)
-    expect(page.locator("#role")).to_have_text("You have the controls")
+    expect(page.locator("#may")).to_have_text("You have the controls")
 
 
 def test_a_silent_visitor_is_asked_and_answers_with_a_click(page: Page, server: FakeServer) -> None:
@@ -95,7 +95,7 @@ def test_a_viewer_comes_back_after_the_turn_of_somebody_else(page: Page, server:
     server.stop()
     server.start()
     expect_phase(page, "watching")
-    expect(page.locator("#role")).to_have_text("View only")
+    expect(page.locator("#may")).to_have_text("View only")
 
 
 def test_after_a_break_the_page_brings_its_secret(page: Page, server: FakeServer) -> None:

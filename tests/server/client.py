@@ -128,6 +128,11 @@ class WireClient:
         data: dict[str, Any] = (await self.message(type, **wanted))["data"]
         return data
 
+    async def place(self, **wanted: Any) -> dict[str, Any]:
+        """Read up to the next place in the wait queue, without the estimate, which depends on the sessions before."""
+        data = await self.data("reactor.queue", **wanted)
+        return {key: value for key, value in data.items() if key != "wait_s"}
+
     async def ask(self, type: str, data: dict[str, Any] | None = None, *, id: str | int = "q") -> dict[str, Any]:
         """Send an event and read up to its answer, `reactor.reply` or `reactor.error`."""
         await self.send(type, data, id)

@@ -192,16 +192,16 @@ async def test_an_unknown_role_is_refused(server: RunningServer) -> None:
 
 async def test_the_second_controller_waits_and_gets_a_fresh_state(server: RunningServer) -> None:
     async with controlling(server.url) as first, client(server.url) as second:
-        assert await second.data("reactor.queue") == {"position": 1, "length": 1}
+        assert await second.place() == {"position": 1, "length": 1}
         async with client(server.url) as third:
-            assert await third.data("reactor.queue") == {"position": 2, "length": 2}
-            assert await second.data("reactor.queue") == {"position": 1, "length": 2}
+            assert await third.place() == {"position": 2, "length": 2}
+            assert await second.place() == {"position": 1, "length": 2}
             await first.ask("set_level", {"level": 10})
             answer = await second.ask("set_level", {"level": 20})
             assert answer["data"]["code"] == "not_controller"
             await first.socket.close()
             assert (await second.data("reactor.welcome"))["state"] == {"level": 100}
-            assert await third.data("reactor.queue") == {"position": 1, "length": 1}
+            assert await third.place() == {"position": 1, "length": 1}
             frame = await second.frame()
             assert (frame.header.seq, frame.header.applied) == (0, 0)
             assert abs(frame.level - 100) < 3
@@ -336,7 +336,7 @@ def test_the_page_and_the_probes_answer(server: RunningServer) -> None:
     assert (status, "<html" in page) == (200, True)
     assert server.get("/static/client/connection.js")[0] == 200
     assert server.get("/static/client/reactor.d.ts")[0] == 200
-    assert server.get("/reactor.js") == (200, 'export * from "./static/client/reactor.js";\n')
+    assert server.get("/reactor.js") == (200, 'export * from "./static/client/index.js";\n')
     assert server.get("/static/../run.py")[0] == 404
     assert server.get("/static/client/../../run.py")[0] == 404
     assert server.get("/static/nothing.js")[0] == 404

@@ -221,7 +221,7 @@ async def test_what_inference_raises_ends_the_session_and_three_in_a_row_fail_th
 
 async def test_a_client_that_vanishes_frees_the_model(server: RunningServer) -> None:
     async with controlling(server.url) as first, client(server.url) as second:
-        assert await second.data("reactor.queue") == {"position": 1, "length": 1}
+        assert await second.place() == {"position": 1, "length": 1}
         first.socket.transport.abort()
         assert (await second.data("reactor.welcome"))["role"] == "controller"
         assert (await second.frame()).header.applied == 0
