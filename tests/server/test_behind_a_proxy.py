@@ -49,7 +49,7 @@ async def test_page_files_schema_and_socket_are_under_the_path(behind: RunningSe
         assert "Secure" in cookie
         assert 'src="static/main.js"' in page
         assert "import" in (await get(f"{base}/static/main.js"))[1]
-        assert '"./static/client/reactor.js"' in (await get(f"{base}/reactor.js"))[1]
+        assert '"./static/client/index.js"' in (await get(f"{base}/reactor.js"))[1]
         assert json.loads((await get(f"{base}/schema"))[1])["servers"] == [{"url": "/demo"}]
         url = f"ws://127.0.0.1:{port}/demo/ws?token={SECRET}"
         async with connect(url, origin=Origin(f"https://127.0.0.1:{port}")) as socket:
