@@ -168,9 +168,11 @@ class Session(SessionInfo):
 
         Before them, in this order: with `reset`, or a `seed` for the generators of random numbers, the session begins
         anew; `state` sets fields; `commands` are events with their data; `media` is read by the model as frames or
-        sound of input tracks. Steps that are requested at the same time follow each other. Raises `StepRefused` with
-        the steps that were made if the server refused one, and as `send` does.
+        sound of input tracks, not with a reset. Steps that are requested at the same time follow each other. Raises
+        `StepRefused` with the steps that were made if the server refused one, and as `send` does.
         """
+        if media and (reset or seed is not None):
+            raise ValueError("media can't come with a reset, which empties its buffers: pass it to the next step()")
         await self._streams.wait_until_ready()
         protocol, collector = self._streams.protocol, self._streams.steps
         files = {track: [self._file_of(track, each) for each in contents] for track, contents in (media or {}).items()}

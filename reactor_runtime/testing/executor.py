@@ -108,10 +108,12 @@ class PipelineExecutor(Studio[M]):
         """Make `n` steps of a stepped session, as `step` of the client does on a server.
 
         Before them, in this order: with `reset`, or a `seed` for the generators of random numbers, the session begins
-        anew; `state` sets fields; `commands` are events; `media` goes into the buffers of input tracks. Raises
-        CommandError if the request was refused, and the exception of a step.
+        anew; `state` sets fields; `commands` are events; `media` goes into the buffers of input tracks, not with a
+        reset. Raises CommandError if the request was refused, and the exception of a step.
         """
         self._need_session()
+        if media and (reset or seed is not None):
+            raise ValueError("media can't come with a reset, which empties its buffers: pass it to the next step()")
         recorder, ticket = self._recorder, next(self._numbers)
         recorder.frames.clear()
         recorder.unread.clear()

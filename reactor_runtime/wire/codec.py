@@ -248,6 +248,8 @@ def _step(data: dict[str, Any], message_id: str | int | None) -> Step:
         _check_command(f"reactor.step: commands[{index}]", command)
     if not isinstance(media, dict) or not all(_is_from_0_to(count, MAX_SEQ) for count in media.values()):
         raise _invalid(f"reactor.step: media must be an object of tracks and counts, got {_kind(media)}")
+    if media and (reset or seed is not None):
+        raise _invalid("reactor.step: media can't come with a reset, which empties its buffers: send it later")
     inputs = {"state": state, "commands": commands}
     return Step(n, _dump(inputs) if state or commands else "{}", media, reset or seed is not None, seed, message_id)
 

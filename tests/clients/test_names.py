@@ -28,6 +28,7 @@ ONLY_IN_PYTHON = {
     "arrived",
     "connection",
     "contracts",
+    "environment",
     "expectTypes",
     "latest",
     "reloads",

@@ -172,6 +172,10 @@ INVALID = {
         '{"type": "reactor.step", "data": {"commands": [{"command": "a", "data": []}]}}',
         "commands[0].data must be an object",
     ),
+    "media with a seed": (
+        '{"type": "reactor.step", "data": {"seed": 1, "media": {"camera": 1}}}',
+        "media can't come with a reset",
+    ),
     "media without count": ('{"type": "reactor.step", "data": {"media": {"camera": -1}}}', "media must be an object"),
     "ack without seq": ('{"type": "reactor.ack", "data": {"track": "v"}}', "seq must be an integer"),
     "ack without track": ('{"type": "reactor.ack", "data": {"seq": 1}}', "track must be the name of a track"),

@@ -230,8 +230,9 @@ class Emitter:
             self.pace.adapt(len(bundles), compute_time + between_s)
         if self._served.contract.batches and not alone:
             self.outstanding.make_room(len(bundles), batches=self._served.contract.batches)
-        # Where computing takes no time, blocks can't be late.
-        if compute_time is not None and not alone and self._works_ahead:
+        # A model of single frames has no reserve, and where computing takes no time, no block is late.
+        has_reserve = len(bundles) > 1 or self.pace.reserve_s > 0
+        if has_reserve and compute_time is not None and not alone and self._works_ahead:
             has_sound = any(track.kind == "audio" for bundle in bundles for track in bundle)
             self.pace.begin_block(
                 self._clock.now(),

@@ -52,7 +52,7 @@ async def test_the_page_of_the_author_is_served_with_its_files(http: httpx.Async
 
 
 async def test_the_client_stays_where_it_is(http: httpx.AsyncClient) -> None:
-    assert "static/client/reactor.js" in (await http.get("/reactor.js")).text
+    assert "static/client/index.js" in (await http.get("/reactor.js")).text
     assert (await http.get("/static/client/reactor.js")).status_code == 200
 
 
