@@ -137,7 +137,8 @@ class SlotPoolMachine(RuleBasedStateMachine):
                 message = json.loads(item) if isinstance(item, str) else {}
                 if message.get("type") == "reactor.queue":
                     self.positions[client] = message["data"]
-            assert self.positions[client] == {"position": position, "length": len(self.waiting)}
+            told = self.positions[client]
+            assert (told["position"], told["length"]) == (position, len(self.waiting))
             assert client.closing is None
 
     @invariant()
