@@ -157,12 +157,14 @@ class Dispatcher:
         return first if isinstance(first, RequestedSteps) else None
 
     def accept_request(self, requested: RequestedSteps) -> bool:
-        """Number the inputs of a request for steps, and keep it; return False, and do not, if 1,000 items wait.
+        """Number the inputs of a request for steps, and keep it; return False, and do not, if 1,000 or 4 MiB wait.
 
         Nothing later is handled before `finish_request`.
         """
-        if len(self._waiting) >= MOST_WAITING:
+        size = _size_of(requested)
+        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_WAITING_BYTES:
             return False
+        self._waiting_bytes += size
         self._waiting.append(replace(requested, first=self._accepted + 1))
         self._accepted += len(requested.inputs)
         self._session.wake()
@@ -170,11 +172,15 @@ class Dispatcher:
 
     def finish_request(self) -> None:
         """Remove the request at the head of the queue."""
-        assert self.requested is not None, "it stays there until its steps are made"
+        requested = self.requested
+        assert requested is not None, "it stays there until its steps are made"
+        self._waiting_bytes -= _size_of(requested)
         self._waiting.popleft()
 
     def drop_requests(self, *, but: RequestedSteps | None) -> None:
         """Drop the requests for steps, except one that is begun."""
+        dropped = [each for each in self._waiting if isinstance(each, RequestedSteps) and each is not but]
+        self._waiting_bytes -= sum(map(_size_of, dropped))
         self._waiting = deque(each for each in self._waiting if each is but or not isinstance(each, RequestedSteps))
 
     def continue_from(self, former: Dispatcher) -> None:
@@ -270,7 +276,7 @@ class Dispatcher:
         began, log = self._trace_began(), self._session.log
         if log is not None:
             session = self._session
-            log.on_event(session.steps, waiting.checked.event, skipped=skipped, waiting=session.is_reading())
+            log.on_event(session.steps, waiting.checked.event, skipped=skipped, waiting=False)
         with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
             if skipped:
                 answer: EventApplied | EventRefused | None = self._answer(waiting, None)
@@ -368,3 +374,7 @@ def _no_reply(spec: EventSpec, result: object) -> str:
         f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing: "
         f"`class {name}(ModelMessage): {fields}` above the model, `return {name}({arguments})` here"
     )[:1000]
+
+
+def _size_of(requested: RequestedSteps) -> int:
+    return len(requested.request.data_json) + sum(len(each.data_json) for each in requested.inputs)

@@ -138,7 +138,12 @@ class ReplayedEvents:
             self._parts[0].receive_message(Hold(SESSION, False))
 
     def release_output(self) -> None:
-        """Show output while an event is handled: its handler emits, after the output that the model was held in."""
+        """Show output while an event is handled: its handler emits, after the output that the model was held in.
+
+        A read may return meanwhile.
+        """
+        self._position.delays_reads = False
+        self._position.wake_reads()
         self._parts[0].receive_message(Hold(SESSION, False))
 
     @property

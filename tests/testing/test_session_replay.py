@@ -40,10 +40,12 @@ from reactor_runtime.interface import (
     command,
     event,
     get_ctx,
+    session_started,
 )
-from reactor_runtime.ipc.messages import ClientEvent
+from reactor_runtime.ipc.messages import ClientEvent, ClientLeft
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import Studio, replay
+from reactor_runtime.testing.studio import CLIENT
 from tests.testing.recorded import recorded
 
 H, W = 16, 24
@@ -638,37 +640,32 @@ def test_a_model_that_reads_what_has_come_in_all_replays(tmp_path: Path) -> None
 
 
 class Listening(ReactorModel):
-    """Look at the state before and after a read, in which events come."""
+    """Look for a client before and after a read, in which the last one leaves."""
 
     state: Controls
     input: Senses
     output: Shown
     fps = 10
 
+    @session_started
+    def begin(self) -> None: ...
+
     async def run(self) -> None:
         while True:
-            await self.connected.wait()
-            before = self.state.gain
+            before = self.connected.is_set()
             with contextlib.suppress(TimeoutError, BufferClosed):
                 await self.input.camera.read(timeout=0.35)
-            level = int(10 * before + self.state.gain)
+            level = 10 * before + self.connected.is_set()
             await self.emit(Shown(np.full((H, W, 3), level, np.uint8), np.zeros((1, 4800), np.int16)))
 
 
-def test_events_that_came_in_a_read_come_in_it_again(tmp_path: Path) -> None:
+def test_a_client_that_left_in_a_read_leaves_in_it_again(tmp_path: Path) -> None:
     with recorded(Listening, tmp_path) as studio:
-        for gain in range(1, 8):
-            studio.run(0.24)
-            studio.send_event("set_gain", gain=gain)
-            if gain % 3 == 0:
-                studio.run(0.05)
-                studio.push_media("camera", np.zeros((H, W, 3), np.uint8))
-        studio.run(1.0)
-        levels = {int(frame.array.max()) for frame in studio.frames if frame.track == "main_video"}
+        studio.run(2.24)
+        studio._host.receive_message(ClientLeft(studio._session, CLIENT))
+        studio.run(1)
     entries = read_recording(recording_in(tmp_path)).events
-    assert sum(entry.waiting for entry in entries) > 4
-    # Some differ before and after their read.
-    assert any(level // 10 != level % 10 for level in levels)
+    assert [entry.waiting for entry in entries if entry.name == "reactor.left"] == [True]
     result = replay(recording_in(tmp_path), Listening)
     assert result.differences == []
-    assert result.frames > 10
+    assert result.frames > 3
