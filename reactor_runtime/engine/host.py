@@ -61,7 +61,7 @@ logger = logging.getLogger(__name__)
 LONGEST_END_S = 2.0
 NO_STEPS = "a {} makes no steps that a program could request: connect without generation=stepped"
 NOT_STEPPED = "the session steps by itself: connect with generation=stepped to request its steps"
-TOO_MANY_REQUESTS = "the model is behind: 1,000 requests and events wait"
+TOO_MANY_REQUESTS = "the model is behind: 1,000 requests and events, or 4 MiB of them, wait"
 
 
 class Host:

@@ -164,6 +164,10 @@ class Cohort:
         """Encode a frame when all members have room, unless a newer one is offered before."""
         if frame.pixels is None or not self.members:
             return
+        # Before it can wait: a member that leaves would start to encode it.
+        if not self.encoding.accepts(*frame.pixels.shape[:2]):
+            self._on_failed("unsupported")
+            return
         now = self._clock.now()
         first_room_at = now if self._first_room_at is None else self._first_room_at
         if self._closed and now - first_room_at > max(LONGEST_HELD_UP_S, HELD_UP * frame.interval_s):
@@ -236,9 +240,6 @@ class Cohort:
     def _start(self, frame: EncodedFrame, now: float) -> None:
         pixels = frame.pixels
         assert pixels is not None, "frames without pixels are not offered"
-        if not self.encoding.accepts(*pixels.shape[:2]):
-            self._on_failed("unsupported")
-            return
         self._waiting = self._closed = None
         self._is_encoding = True
         viewing = self._viewing
@@ -259,8 +260,8 @@ class Cohort:
         """Return the bits of a frame, for the slowest member's rate and the time between frames."""
         self._gaps.append(now - self._started_at)
         self._started_at = now
-        # Frames that wait for the network must not get larger for it.
-        self._pace_s = max((member.sender.pace_s(frame.interval_s) for member in members), default=frame.interval_s)
+        # Frames that wait for the network must not get larger for it, nor for a member that takes few of them.
+        self._pace_s = min((member.sender.pace_s(frame.interval_s) for member in members), default=frame.interval_s)
         rate = min((member.bits_per_s for member in members), default=0.0)
         bits, for_rate, for_pace_s = self._budget
         change = self._pace_s / for_pace_s

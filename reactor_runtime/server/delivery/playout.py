@@ -271,21 +271,28 @@ class Playout:
         now = self._clock.now()
         if bundle.frames:
             self._not_before = now + bundle.interval_s * SHORTEST_GAP
-        if item.error is not None:
-            ids = {"session": bundle.session}
-            logger.error("a bundle could not be encoded and is dropped", exc_info=item.error, extra=ids)
-            self._count_dropped(bundle, "failed")
-        else:
-            self._metrics.shown(bundle, now)
-            for frame in merge_frames(item.encoded):
-                self._target.show_frame(frame)
-            for sound in (sound for encoded in item.encoded for sound in encoded.sounds):
-                self._target.play_sound(sound)
-            stages = Stages(item.arrived_at, tuple(item.encoded), item.ready_at, now)
-            if self._metrics.trace is not None:
-                self._metrics.trace.shown(bundle, stages)
-            self.times.add_times(times_of(bundle, stages), frame_at=now if bundle.frames else None)
-        self._send_credit(Credit(bundle.session, bundle.number, item.ready_at))
+        try:
+            if item.error is None:
+                self._deliver_bundle(item, now)
+            else:
+                ids = {"session": bundle.session}
+                logger.error("a bundle could not be encoded and is dropped", exc_info=item.error, extra=ids)
+                self._count_dropped(bundle, "failed")
+        finally:
+            # Without it the model would wait for the memory of this bundle.
+            self._send_credit(Credit(bundle.session, bundle.number, item.ready_at))
+
+    def _deliver_bundle(self, item: _Queued, now: float) -> None:
+        bundle = item.bundle
+        self._metrics.shown(bundle, now)
+        for frame in merge_frames(item.encoded):
+            self._target.show_frame(frame)
+        for sound in (sound for encoded in item.encoded for sound in encoded.sounds):
+            self._target.play_sound(sound)
+        stages = Stages(item.arrived_at, tuple(item.encoded), item.ready_at, now)
+        if self._metrics.trace is not None:
+            self._metrics.trace.shown(bundle, stages)
+        self.times.add_times(times_of(bundle, stages), frame_at=now if bundle.frames else None)
 
 
 class StageTimes(NamedTuple):

@@ -59,13 +59,16 @@ class X264Encoder:
         self._opened: tuple[tuple[int, ...], int] | None = None
         self._context: av.VideoCodecContext | None = None
         self._frames = 0
-        self._to_frame: Callable[[NDArray[np.uint8]], av.VideoFrame] = _converter()
+        # Made on the encoder's thread: the import takes long, and may fail.
+        self._to_frame: Callable[[NDArray[np.uint8]], av.VideoFrame] | None = None
 
     def encode(
         self, pixels: NDArray[np.uint8], header: MediaHeader, interval_s: float, *, bits: int, key: bool
     ) -> bytes:
         import av
 
+        if self._to_frame is None:
+            self._to_frame = _converter()
         bits = max(FEWEST_BITS, bits)
         height, width, _ = pixels.shape
         if self._context is None or self._opened != (pixels.shape, bits):

@@ -239,8 +239,8 @@ class EngineSlot:
             session.on_reset(message)
         elif isinstance(message, ipc.Started):
             self._session_started(session, message)
-        elif isinstance(message, ipc.Ended) and session.stepped:
-            # The frames and the answer of the last step come before.
+        elif isinstance(message, ipc.Ended) and session.stepped and session.phase is not SessionPhase.STOPPING:
+            # The frames and the answer of the last step come before; a turn that is over waits for no reader.
             self._playout.put_message(lambda: self._session_ended(session, message))
         elif isinstance(message, ipc.Ended):
             self._session_ended(session, message)

@@ -133,7 +133,15 @@ class ServedSession:
         self.state = started.state
         self.started_at = started.started_at
         self._playout.continue_from(started.started_at)
-        self._subscribers.send_message("reactor.state", self.state)
+        self._send_state(self.state)
+
+    def _send_state(self, fields: dict[str, Any]) -> None:
+        """Send fields of the state; in a stepped session after the answers of the steps before."""
+        send = functools.partial(self._subscribers.send_message, "reactor.state", dict(fields))
+        if self.stepped:
+            self._playout.put_message(send)
+        else:
+            send()
 
     def stop(self, end: TurnEnd = TurnEnd.LEFT) -> None:
         """Stop the session in the engine; may be called twice, and keeps the first reason."""
@@ -336,7 +344,7 @@ class ServedSession:
                 )
             case ipc.StateChanged():
                 self.state.update(message.changes)
-                self._subscribers.send_message("reactor.state", message.changes)
+                self._send_state(message.changes)
             case ipc.InputsTaken():
                 self.demand.record(message)
             case ipc.InputLost():

@@ -225,12 +225,24 @@ async def test_a_client_gets_no_more_frames_than_its_view_allows() -> None:
 async def test_a_frame_of_a_size_that_cannot_be_encoded_is_sent_as_a_file() -> None:
     stage = Stage()
     stage.pixels = np.zeros((719, 1280, 3), np.uint8)
-    viewer = stage.add()
+    viewers = [stage.add() for _ in range(2)]
     await stage.run(2)
-    assert set(viewer.kinds) == {"jpeg"}
-    assert len(viewer.kinds) > 55
-    statistics = viewer.client.statistics(stage.clock.now())
-    assert (statistics["codec"], statistics["why"]) == ("jpeg", "unsupported")
+    for viewer in viewers:
+        assert set(viewer.kinds) == {"jpeg"}
+        assert len(viewer.kinds) > 55
+        statistics = viewer.client.statistics(stage.clock.now())
+        assert (statistics["codec"], statistics["why"]) == ("jpeg", "unsupported")
+
+
+async def test_clients_get_files_when_frames_change_to_a_size_that_cannot_be_encoded() -> None:
+    stage = Stage()
+    viewers = [stage.add() for _ in range(2)]
+    await stage.run(1)
+    assert {viewer.kinds[-1] for viewer in viewers} == {"h264"}
+    stage.pixels = np.zeros((719, 1280, 3), np.uint8)
+    await stage.run(2)
+    for viewer in viewers:
+        assert set(viewer.kinds[-30:]) == {"jpeg"}
 
 
 async def test_an_encoder_that_fails_leaves_its_clients_with_files(caplog: pytest.LogCaptureFixture) -> None:
