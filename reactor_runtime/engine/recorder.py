@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import os
 import platform
 import queue
 import secrets
@@ -57,8 +56,6 @@ MOST_QUEUED_BYTES = 64 << 20
 # The average size of an entry, without its files and the values of an event or a message.
 ENTRY_BYTES = 500
 CLOSE_S = 5.0
-# The nice value of the thread that compresses and writes: the model and the encoders come first.
-LOW_PRIORITY = 10
 # The size limit of a session held for `keep`.
 MOST_HELD_BYTES = 512 << 20
 NOTHING_SENT = SentValues()
@@ -304,10 +301,6 @@ class _WriterThread:
             logger.warning("recording has stopped, the stream continues; restart to record again: %s", reason)
 
     def _run(self) -> None:
-        # Elsewhere the call would change the whole process.
-        if sys.platform == "linux":
-            thread = threading.get_native_id()
-            os.setpriority(os.PRIO_PROCESS, thread, max(LOW_PRIORITY, os.getpriority(os.PRIO_PROCESS, thread)))
         session: SessionFile | None = None
         while (queued := self._jobs.get()) is not None:
             job, size_bytes, time_ns = queued

@@ -102,19 +102,6 @@ def test_each_session_has_a_seed_and_a_file(tmp_path: Path) -> None:
     assert first.outputs != second.outputs
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
-def test_the_thread_that_writes_has_a_low_priority(tmp_path: Path) -> None:
-    found: queue.SimpleQueue[int] = queue.SimpleQueue()
-
-    def on_kept(_: Kept) -> None:
-        found.put(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-
-    recorder = recorder_in(tmp_path, on_kept=on_kept)
-    recorder.keep("s-1")
-    assert found.get(timeout=TIMEOUT_S) >= min(19, os.getpriority(os.PRIO_PROCESS, 0) + 1)
-    recorder.close()
-
-
 def test_the_pixels_are_recorded_without_loss(tmp_path: Path) -> None:
     with recorded(Noise, tmp_path, with_video=True) as studio:
         studio.run(0.5)
