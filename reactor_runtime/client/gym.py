@@ -66,7 +66,7 @@ class _Message(Protocol):
 
 
 class _Made(Protocol):
-    """What was made in steps."""
+    """The frames and messages of some steps."""
 
     @property
     def frames(self) -> Sequence[_Frame]: ...

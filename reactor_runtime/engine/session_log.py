@@ -51,7 +51,7 @@ class SessionLog(Protocol):
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool) -> None:
         """Receive an event that is about to be handled, or is skipped because a later one of its name waits.
 
-        `waiting` is whether the model waits in a read of an input.
+        `waiting` is whether it is a client that comes or goes while the model waits in a read of an input.
         """
 
     def on_applied(self) -> None:

@@ -77,7 +77,7 @@ class EventEntry:
     """Record an event handled after `step` steps, or `skipped` because a later event of its name replaced it.
 
     `client` is the id of its sender, "" for the controller that has started the session. Clients that join and leave
-    are events too, called `reactor.joined` and `reactor.left`. With `waiting` the model waited in a read meanwhile.
+    are events too, called `reactor.joined` and `reactor.left`, with `waiting` if the model waited in a read meanwhile.
     """
 
     step: Count

@@ -72,7 +72,7 @@ class ReplayedEvents:
         sent = ClientEvent(SESSION, event.client or self._client, None, event.name, event.data_json)
         checked = check_event(contract.handled_events, sent, host.uploads)
         if isinstance(checked, CheckedEvent):
-            self._position.begin_event(waiting=event.waiting)
+            self._position.begin_event(waiting=False)
             host.receive_message(Hold(SESSION, True))
             host.receive_message(checked)
         else:

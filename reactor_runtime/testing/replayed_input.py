@@ -71,7 +71,7 @@ class ModelWaits(Protocol):
 class ReplayedReads:
     """Hold the recorded reads of one track, in order; a read gets only items that were read after the same reload.
 
-    `waits` is told of the waits of the model. `kind` is that of the track.
+    `waits` receives the waits of the model. `kind` is that of the track.
     """
 
     def __init__(

@@ -74,9 +74,9 @@ class Cohort:
     """Encode the newest frame of a track whenever all members have room for another; belongs to the server's loop.
 
     One frame is encoded at a time, in order. A newer frame replaces the one that waits. A new member gets the next key,
-    which members that join within 300 ms share. Calls `on_files` with a client that gets
-    files until the next key, `on_late` with members that hold the others up or whose network
-    is much slower, and `on_failed` with the reason when the encoder fails or is too slow.
+    which members that join within 300 ms share. Calls `on_files` with a client that gets files until the next key,
+    `on_late` with members that hold the others up or whose network is much slower, and `on_failed` with the reason when
+    the encoder fails or is too slow.
     """
 
     def __init__(

@@ -32,7 +32,7 @@ STILL_FAST = 1.25
 
 @dataclass(frozen=True, slots=True)
 class VideoDelivery:
-    """What cohorts need; with `always` a client that can decode video gets no files once it has had a key."""
+    """The parts that cohorts share; with `always` a client that can decode video gets no files after its first key."""
 
     encodings: tuple[VideoEncoding, ...]
     encoder: Encoder
