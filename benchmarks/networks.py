@@ -107,7 +107,7 @@ async def watch(port: int, seconds: float, host: str = "127.0.0.1") -> Painted:
         try:
             async with asyncio.timeout(seconds):
                 async for frame in session.frames(decode=False):
-                    painted.paint(time.monotonic() - began, age_s(frame), len(frame.jpeg))
+                    painted.paint(time.monotonic() - began, age_s(frame), len(frame.data))
                     if session.stats is not stats:
                         painted.add_stats(stats := session.stats)
         except TimeoutError:
