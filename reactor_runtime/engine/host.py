@@ -1,6 +1,7 @@
-"""The host of a model: serves the sessions that the server starts, one after the other, on the model's loop.
+"""The loaded model in this process: loaded again, warmed up, served to sessions, crashed and ended.
 
 It has no process and no socket: `engine.run` starts it, and `engine.ipc_reader` delivers the server's messages.
+`session_host.py` has what belongs to one session.
 """
 
 from __future__ import annotations
@@ -8,272 +9,104 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from reactor_runtime import errors
-from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.events.messages import ClientInfo
-from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.model_config import model_config
-from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.authoring.values.upload import UploadedFile
-from reactor_runtime.clock import Clock
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.distributed.errors import RunnerUnhealthy
 from reactor_runtime.engine import author
-from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
-from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap, OnStep
-from reactor_runtime.engine.drivers.registry import make_driver
-from reactor_runtime.engine.drivers.stepping import read_request, refuse
-from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
-from reactor_runtime.engine.file_hook import FileHook
-from reactor_runtime.engine.first_step import FirstStep
-from reactor_runtime.engine.inputs.inputs import Inputs, MakeBuffer, make_input_buffer
-from reactor_runtime.engine.inputs.uploads import SessionUploads
-from reactor_runtime.engine.leaks import LeakGuard
-from reactor_runtime.engine.liveness import EndWatch
-from reactor_runtime.engine.moderation import Moderation
-from reactor_runtime.engine.output.emitter import Emitter, Lend, np_memory
-from reactor_runtime.engine.output.sink import LoggedSink, Sink, SwitchableSink
-from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings
+from reactor_runtime.engine.dispatch import CheckedEvent
+from reactor_runtime.engine.host_parts import HostParts, Outlet
+from reactor_runtime.engine.leaks import Leak, LeakGuard
+from reactor_runtime.engine.reload.reloader import Reloader
 from reactor_runtime.engine.runners import ModelRunners
-from reactor_runtime.engine.runtime import ModelRuntime
-from reactor_runtime.engine.seeds import seed_generators
-from reactor_runtime.engine.served import ServedModel, Version
-from reactor_runtime.engine.session import ModelSession, must_pass
-from reactor_runtime.engine.session_log import CurrentLog, ReloadOutcome, SessionLogs
-from reactor_runtime.engine.session_state import SessionState
-from reactor_runtime.engine.trace import TraceRecorder
-from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.engine.served import ServedModel
+from reactor_runtime.engine.session_host import SessionHost
 from reactor_runtime.ipc import messages as ipc
-from reactor_runtime.ipc.credits import CreditReader
-from reactor_runtime.recording.entries import ReloadKind
 
 logger = logging.getLogger(__name__)
 
-# The longest that the frames of a session are shown after its model has ended it.
-LONGEST_END_S = 2.0
-NO_STEPS = "a {} makes no steps that a program could request: connect without generation=stepped"
-NOT_STEPPED = "the session steps by itself: connect with generation=stepped to request its steps"
-TOO_MANY_REQUESTS = "the model is behind: 1,000 requests and events, or 4 MiB of them, wait"
-
 
 class Host:
-    """Serve one session after the other with a model; belongs to the thread and loop of `serve`.
+    """Serve a loaded model; belongs to the thread and loop of `serve`.
 
-    `receive_message` takes the server's messages; the model's output goes to `sink`. `failed` is called with each
-    exception of the author's code, `threads` at the start and end of work in the author's threads. `ids` receives the
-    log fields of the current session. `seconds` measures the first step if `clock` stands still during steps. With
-    `reload` the `reloader` replaces the code of the model. `logs` makes the log of each session, `make_buffer` the
-    buffers of input tracks. `leaks` compares the use of resources after each session. `on_step` is called with what
-    each step of a generator has made, and with its duration by `seconds`. A replay of applied events, `is_replay`, asks
-    the model about no values, and adds no event for an upload. With `ends_at_crash`, `serve` returns after an exception
-    after which the model has to be loaded again, and `crashed` is true.
+    `receive_message` takes the server's messages. `leaks` compares the use of resources after each session. With
+    `ends_at_crash`, `serve` returns after an exception after which the model has to be loaded again, and `crashed` is
+    true. Each of the `slots`, one for each outlet, serves one session at a time.
     """
 
     def __init__(
         self,
         served: ServedModel,
+        outlets: Sequence[Outlet],
+        parts: HostParts,
         *,
-        clock: Clock,
-        sink: Sink,
-        lend: Lend = np_memory,
-        credits: CreditReader | None = None,
-        project: Path,
-        failed: Callable[[BaseException], object] = lambda _: None,
-        threads: ThreadTracker | None = None,
-        ids: dict[str, str] | None = None,
-        trace: TraceRecorder | None = None,
-        seconds: Callable[[], float] | None = None,
-        reload: ReloadSettings | None = None,
-        logs: SessionLogs | None = None,
-        make_buffer: MakeBuffer = make_input_buffer,
         leaks: LeakGuard | None = None,
-        on_step: OnStep = lambda _output, _seconds: None,
-        works_ahead: bool = True,
-        is_replay: bool = False,
         ends_at_crash: bool = False,
     ) -> None:
-        self.crashed = False
-        self._ends_at_crash = ends_at_crash
         self.served = served
-        self._end_watch = EndWatch(served.contract.model.__name__)
-        self._log = CurrentLog()
-        self._logs = logs
-        self._is_replay = is_replay
-        self.uploads = SessionUploads(self._on_upload)
-        self._trace = trace
+        self._parts = parts
         self._leaks = leaks
-        self._ids = {} if ids is None else ids
-        self._project = project
-        self._clock = clock
-        self._sink = sink = SwitchableSink(LoggedSink(sink, self._log.on_message) if logs else sink)
-        self._failed = failed
-        self.first_step = FirstStep(served, self.warn, seconds, clock.now)
-        self.inputs = Inputs(
-            served.model,
-            served.contract,
-            clock,
-            on_available=self._input_available,
-            on_bad=self._bad_media,
-            on_counts=sink.send,
-            on_read=self._log.on_read,
-            warn=self.warn,
-            make_buffer=make_buffer,
-        )
-        self._emitter = Emitter(
-            served,
-            self._clock,
-            sink,
-            self.first_step,
-            lend=lend,
-            credits=credits,
-            frames_in=lambda: self.inputs.frame_counts,
-            works_ahead=works_ahead,
-        )
-        self.hold_steps = self._emitter.hold
-        self._state = SessionState(served, sink.send)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._serves = False
+        self._ends_at_crash = ends_at_crash
+        # The exception after which the model has to be loaded again.
+        self._crashed_by: BaseException | None = None
         # Read by the thread that answers heartbeats.
         self.loads_again = False
-        self.runners = ModelRunners(sink.send, self._runner_lost)
-        self._file_hook = FileHook(served, self.uploads, clock, self._check)
-        self._reload = reload
-        self.reloader = None if reload is None else Reloader(self, served, reload, project=project, clock=clock)
-        swap = self.reloader or NoSwap()
-        self.runtime = ModelRuntime(self._emitter, sink, self._state, swap)
-        threads = threads or UntrackedThreads()
-        self._moderation = Moderation(served, clock, threads, sink.send, enabled=not is_replay)
-        parts = DriverParts(
-            served,
-            self._emitter,
-            self.inputs,
-            clock,
-            sink,
-            self._state,
-            threads,
-            failed,
-            self._crash,
-            swap,
-            seconds=seconds or clock.now,
-            on_step=on_step,
-            uploads=self.uploads,
-        )
-        self._driver = make_driver(parts)
-        self.stalled = self._driver.stalled
-        self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
-        self._stopped: set[str] = set()
-        self._current: tuple[ModelSession, Dispatcher] | None = None
-        self._give_calls(served.model)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.runners = ModelRunners(outlets[0].sink.send, self._runner_lost)
+        self.slots = [SessionHost(self, served, outlet, parts) for outlet in outlets]
 
-    def serve_version(self, version: Version, state: InputState | None) -> InputState | None:
-        """Serve another version of the model from now on; return the state that it replaced, for a way back."""
-        former = self._state.serve(version, state)
-        self._emitter.on_new_version()
-        self._give_runtime(version.model, version.contract)
-        self.adopt_rate()
-        if self._current is not None:
-            self._current[1].check_again(self._check)
-        return former
+    @property
+    def reloader(self) -> Reloader | None:
+        return self.slots[0].reloader
 
-    def adopt_rate(self) -> None:
-        """Fix the rate that `load()` has assigned to the class, if it has; raise LoadError for one that is none."""
-        contract = self.served.contract
-        try:
-            fps = contract.with_current_rate().fps
-            if fps is not None and fps != contract.fps:
-                self._emitter.pace.pin(fps)
-        except (TypeError, ValueError) as error:
-            where = location_of(contract.model, "load")
-            raise errors.LoadError(f"{contract.model.__name__}.fps after load(): {error}", where=where) from error
+    @property
+    def lost(self) -> BaseException | None:
+        """Return why the model can't be served any longer; None while it can."""
+        return self.runners.lost or self._crashed_by
 
-    def _give_runtime(self, model: Model, contract: Contract) -> None:
-        self.inputs.attach(model, contract)
-        self._give_calls(model)
-
-    def _give_calls(self, model: Model) -> None:
-        # Set from outside, because an author's __init__ may not call ours.
-        model._reactor_on_end = self.end_session
-        if isinstance(model, AsyncModel):
-            model._reactor_runtime = self.runtime
-
-    def end_session(self, reason: str) -> None:
-        """End the session for the model when the frames so far have been shown; any thread."""
-        current = self._current
-        if current is None or self._loop is None or not self._serves:
-            return
-        session = current[0]
-
-        def stop() -> None:
-            if self._current is not None and self._current[0] is session:
-                self._driver.stop_session(session)
-
-        def end() -> None:
-            session.end_reason = session.end_reason or errors.shortened(str(reason), errors.MOST_MESSAGE)
-            # No step begins meanwhile.
-            session.hold(True)
-            now, pace = self._clock.now(), self._emitter.pace
-            over_at = max(pace.over_at(alone=False), pace.over_at(alone=True))
-            self._clock.call_at(min(max(now, over_at), now + LONGEST_END_S), stop)
-
-        self._loop.call_soon_threadsafe(end)
+    @property
+    def crashed(self) -> bool:
+        """Return whether no other session may start with this model."""
+        return self.lost is not None
 
     def load_again(self, contract: Contract, given: GivenConfig) -> Model:
         """Make and load another instance; the one that is served continues if that fails."""
-        assert self._reload is not None, "only the reloader calls this"
+        reload, project = self._parts.reload, self._parts.project
+        assert reload is not None, "only the reloader calls this"
         self.loads_again = True
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._reload.while_loading(contract))
+            stack.enter_context(reload.while_loading(contract))
             stack.callback(setattr, self, "loads_again", False)
-            config = model_config(contract.model, given, self._project)
-            model = author.make_model(contract, config.values, self._project)
+            config = model_config(contract.model, given, project)
+            model = author.make_model(contract, config.values, project)
             try:
-                self._give_runtime(model, contract)
-                author.call_load(model, config, self._project)
+                self.slots[0].attach(model, contract)
+                author.call_load(model, config, project)
                 contract.style.check_loaded(model)
             except errors.ReactorError:
-                self._give_runtime(self.served.model, self.served.contract)
+                self.slots[0].attach(self.served.model, self.served.contract)
                 raise
         return model
 
-    def swap_soon(self) -> None:
-        """Apply new code at the end of the current step."""
-        self._driver.swap_soon()
+    def begin_session(self) -> None:
+        """Note that a session starts."""
+        if self._leaks is not None:
+            self._leaks.begin()
 
-    @property
-    def in_session(self) -> bool:
-        return self._current is not None
+    def end_session(self) -> Sequence[Leak]:
+        """Note that a session has ended; return the kinds of resources that keep growing."""
+        return () if self._leaks is None else self._leaks.compare()
 
-    @property
-    def refusal(self) -> str:
-        """Return why the model skips steps now; "" while it makes them, and without a session."""
-        return "" if self._current is None else self._current[0].refusal
-
-    @property
-    def keeps_sessions(self) -> bool:
-        """Return whether a session may continue after an exception: not the one of the warm-up."""
-        return self._serves
-
-    def send_message(self, message: ipc.ToServer) -> None:
-        """Send a message to the server."""
-        self._sink.send(message)
-
-    def on_code_start(self, kind: ReloadKind) -> None:
-        """Report to the log of the session that other code makes its frames, or the same code again."""
-        if self._current is not None and self._reload is not None:
-            self._current[0].log_reload(_outcome(kind, self.served.version, self._reload))
-
-    def on_code_stop(self, error: BaseException) -> None:
-        """Report to the log of the session that no code makes its frames; a replay raises the exception again."""
-        if self._current is not None:
-            self._current[0].fail_step(author.session_failure(error, self._project).message)
+    def crash(self, error: BaseException) -> None:
+        """Serve no other session with this model, because of this exception."""
+        if self._ends_at_crash:
+            self._crashed_by = error
+            for slot in self.slots:
+                slot.start_no_other()
 
     def _runner_lost(self, error: RunnerUnhealthy) -> None:
         """End the session with this error, and then `serve`; any thread."""
@@ -283,309 +116,38 @@ class Host:
 
     def _end_with(self, lost: RunnerUnhealthy) -> None:
         logger.error("the model can't be served any longer: %s", lost)
-        self.crashed = True
         self.receive_message(ipc.Shutdown())
-
-    def on_exception(self, error: BaseException) -> None:
-        """Report an exception of the author's code that does not end the session."""
-        self._failed(error)
-
-    def _check(self, event: ipc.ClientEvent) -> CheckedEvent | ipc.EventRefused:
-        return check_event(self.served.contract.handled_events, event, self.uploads)
-
-    def _handler_failed(self, error: BaseException) -> None:
-        self._failed(error)
-        if self.reloader is not None:
-            self.reloader.report_exception(error)
-
-    async def serve(self) -> None:
-        """Serve sessions until Shutdown, or until the model has crashed."""
-        self._loop = asyncio.get_running_loop()
-        self._serves = True
-        self._driver.start()
-        self._moderation.start()
-        if self.runners.lost is not None:
-            self._end_with(self.runners.lost)
-        while (start := await self._starts.get()) is not None and not self.crashed:
-            await self._serve_session(start)
-        await self._driver.aclose()
-        self.inputs.shutdown()
-        await self.runners.shutdown()
-        # Last, because it waits for author's code that may block its thread.
-        self._moderation.close()
-
-    def _crash(self) -> None:
-        """Serve no other session with this instance."""
-        if self._ends_at_crash:
-            self.crashed = True
-            self._starts.put_nowait(None)
 
     async def warm_up(self, on_step: Callable[[int, int], object] = lambda *_: None) -> None:
         """Make the model's `warmup` steps in a session without a client; raise LoadError if one fails.
 
         Comes before `serve`. `on_step` is called before each step, with its number and the number of steps.
         """
-        steps = author.warm_up_steps(self.served.model)
-        if not steps:
-            return
+        await self.slots[0].warm_up(on_step)
+
+    def stalled(self) -> str:
+        """Return the stack of author's code that made no progress in another thread since the last call, else ""."""
+        return next(filter(None, [slot.stalled() for slot in self.slots]), "")
+
+    async def serve(self) -> None:
+        """Serve sessions until Shutdown, or until the model has crashed."""
         self._loop = asyncio.get_running_loop()
-        self._driver.start()
-        client = ClientInfo(WARM_UP, time.time())
-        session = ModelSession(
-            WARM_UP, client, self._clock, time.time(), failed=self._failed, on_idle=lambda: warm_up.on_idle()
-        )
-        warm_up = WarmUp(
-            self.served.contract,
-            steps,
-            emitter=self._emitter,
-            stop=lambda: self._end_warm_up(session),
-            on_step=on_step,
-        )
-        inputs = StandInInputs(self.served.contract, self.inputs, self._clock)
-        patience = self._clock.call_at(self._clock.now() + PATIENCE_S, warm_up.log_waiting)
-        inputs.start()
-        with self._sink.diverted(warm_up), self.first_step.unchecked():
-            raised = await self._run_session(session)
-            # The last credits are on their way.
-            await asyncio.sleep(0)
-        patience.cancel()
-        inputs.stop()
-        self._ids.clear()
-        if raised is not None:
-            raise author.warm_up_failure(raised, warm_up.step, self._project) from raised
-        warm_up.check_output()
-
-    def _end_warm_up(self, session: ModelSession) -> None:
-        # Its client leaves, so that @connected has its @disconnected.
-        session.clients.clear()
-        self._driver.stop_session(session)
-
-    def _input_available(self) -> None:
-        """Wake the session for new input; any thread."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._notify_input)
-
-    def warn(self, warning: errors.ReactorError) -> None:
-        """Report something that is probably not meant; the page shows it in a session."""
-        if self._current is not None:
-            self._sink.send(ipc.ModelWarning(self._current[0].id, errors.to_json(warning)))
-        elif self._serves:
-            logger.warning("%s", warning)
-
-    def _notify_input(self) -> None:
-        if self._current is not None:
-            self._current[0].notify_input()
-
-    def _on_upload(self, file: UploadedFile, client: str) -> None:
-        """Report a file to the log, and wait whether an event refers to it; any thread."""
-        self._log.on_upload(file)
-        if self._loop is not None and not self._is_replay and self.served.contract.on_file is not None:
-            self._loop.call_soon_threadsafe(self._file_hook.await_reference, file, client)
-
-    def _bad_media(self, track: str, error: Exception) -> None:
-        """Report media that could not be decoded; any thread."""
-        if (current := self._current) is not None:
-            session = current[0]
-            sender = self.inputs.source_of(track) or session.client.id
-            self._sink.send(ipc.EventRefused(session.id, sender, None, "", ErrorCode.BAD_MEDIA, f"{track}: {error}"))
-
-    async def _serve_session(self, start: ipc.StartSession) -> None:
-        style = self.served.contract.style
-        if start.stepped and not style.has_steps:
-            self._sink.send(ipc.Ended(start.session, None, NO_STEPS.format(style.base.__name__)))
-            return
-        if self._leaks is not None:
-            self._leaks.begin()
-        session, raised = await self._run_until_reset(start, None)
-        while raised is None and session.reset_for is not None and self.runners.lost is None:
-            session.end_log()
-            session, raised = await self._run_until_reset(start, session)
-        failure = None
         if self.runners.lost is not None:
-            self.crashed = True
-            raised = raised or self.runners.lost
-        if raised is not None:
-            failure = author.session_failure(raised, self._project)
-            at = failure.where or "-"
-            logger.error("the session failed id=%s at=%s", session.id, at, exc_info=errors.from_author(raised))
-        session.end_log("" if failure is None else failure.message)
-        self._ids.clear()
-        if self._trace is not None:
-            self._trace.flush(session.id)
-        self._stopped.discard(session.id)
-        for leak in () if self._leaks is None else self._leaks.compare():
-            self._sink.send(ipc.ModelWarning(session.id, errors.to_json(leak.warning), leak=leak.kind))
-        if session.crashed and failure is not None:
-            self._crash()
-        error = None if failure is None else errors.to_json(failure)
-        self._sink.send(ipc.Ended(session.id, error, session.end_reason, crashed=self.crashed))
-
-    async def _run_until_reset(
-        self, start: ipc.StartSession, former: ModelSession | None
-    ) -> tuple[ModelSession, BaseException | None]:
-        """Serve a session until its end, or until a request for steps resets it; return as `_run_session`."""
-        client = self._client_info(start.client, "controller", start.joined_at_unix)
-        if former is not None and former.reset_for is not None:
-            start = replace(start, seed=former.reset_for.seed)
-        reloaded = None
-        if self.reloader is not None and self._reload is not None:
-            reloaded = _outcome("applied", self.served.version, self._reload)
-        log = None if self._logs is None else self._logs.start_log(start, self.served.contract, reloaded)
-        session = ModelSession(
-            start.session,
-            client,
-            self._clock,
-            time.time(),
-            failed=self._handler_failed,
-            trace=self._trace,
-            log=log,
-            is_reading=lambda: self.inputs.reading,
-            stepped=start.stepped,
-            seed=start.seed if log is None else log.seed,
-            former=former,
-        )
-        if start.session in self._stopped:
-            session.stop()
-        with self._log.running(log, lambda: session.steps):
-            return session, await self._run_session(session)
-
-    def _client_info(self, client: str, role: str, joined_at_unix: float) -> ClientInfo:
-        # A program of 3.x compares it with `time.monotonic()`.
-        is_of_3 = self.served.contract.follows_clients
-        joined_at = joined_at_unix - time.time() + time.monotonic() if is_of_3 else joined_at_unix
-        return ClientInfo(
-            client,
-            joined_at,
-            role=role,
-            _joined_at_unix=joined_at_unix,
-            _send=lambda message: self.runtime.send(message, client),
-        )
-
-    async def _run_session(self, session: ModelSession) -> BaseException | None:
-        """Serve a session until its end; return the exception of the author's code that ended it."""
-        dispatcher = self._driver.dispatcher(session)
-        if self._current is not None:
-            # What came since the reset waits there.
-            dispatcher.continue_from(self._current[1])
-        self._ids.update(session=session.id, client=session.client.id)
-        self._current = session, dispatcher
-        self.runtime.begin_session(session)
-        self._moderation.begin_session(session, lambda checked: self._accept(checked, dispatcher.accept))
-        if self.reloader is not None:
-            self.reloader.begin_session()
-        if session.reset_by is None:
-            self.uploads.begin_session(session.id)
-        self._file_hook.begin_session(session, dispatcher)
-        if session.seed is not None:
-            seed_generators(session.seed)
-        if session.log is not None:
-            session.log.on_begin()
-        self._end_watch.on_start(session.id)
-        self.first_step.start_timer()
-        ended_by = None
-        try:
-            await self._driver.serve_session(session, dispatcher, self.runtime.connected)
-        # Author's code, and native extensions, raise more than Exception.
-        except BaseException as raised:
-            if must_pass(raised) or self._is_dropped(raised):
-                raise
-            self._failed(raised)
-            ended_by = raised
-        self._end_watch.on_end()
-        self._moderation.end_session()
-        self.runtime.end_session()
-        if session.reset_for is None or ended_by is not None:
-            self._current = None
-            self._file_hook.end_session()
-            self.uploads.clear()
-        return ended_by
-
-    def _is_dropped(self, raised: BaseException) -> bool:
-        """Return whether the author's coroutine ended because its loop is closed."""
-        return isinstance(raised, GeneratorExit) and self._loop is not None and self._loop.is_closed()
-
-    def watch_end(self, session: str) -> None:
-        """Log a session that does not end after its client has left; any thread."""
-        if not self._driver.reports_end:
-            self._end_watch.on_stop(session)
+            self._end_with(self.runners.lost)
+        await asyncio.gather(*(slot.serve() for slot in self.slots))
+        await self.runners.shutdown()
+        # Last, because it waits for author's code that may block its thread.
+        for slot in self.slots:
+            slot.close()
 
     def receive_message(self, message: ipc.Message | CheckedEvent) -> None:
         """Handle a message of the server, or a checked event; return at once."""
-        current = self._current
         match message:
-            case CheckedEvent():
-                if current is not None and current[0].id == message.event.session:
-                    self._accept(message, self._moderation.accept)
             case ipc.ReloadFiles():
                 assert self.reloader is not None, "the server sends this only with Load.reload"
                 self.reloader.reload(author.given_config(message), message.presets, everything=message.everything)
-            case ipc.Credit():
-                self._emitter.credit(message)
-            case ipc.StepRequest():
-                if current is not None and current[0].id == message.session:
-                    self._accept_request(*current, message)
-            case ipc.StartSession():
-                self._starts.put_nowait(message)
-            case ipc.StopSession():
-                self._stopped.add(message.session)
-                if current is not None and current[0].id == message.session:
-                    self._driver.stop_session(current[0])
-            case ipc.ClientJoined():
-                if current is not None and current[0].id == message.session:
-                    joined = self._client_info(message.client, message.role, message.joined_at_unix)
-                    self._change_clients(*current, joined)
-            case ipc.ClientLeft():
-                if current is not None and current[0].id == message.session:
-                    left = current[0].clients.pop(message.client, None)
-                    if left is not None:
-                        self._moderation.drop_client(left.id)
-                        if left.role == "controller":
-                            self._driver.drop_requests()
-                        current[1].accept_change(ClientChange(left, joined=False))
-                        self._end_waits(current[0])
-            case ipc.Hold():
-                if current is not None and current[0].id == message.session:
-                    current[0].hold(message.held)
-                    if message.held:
-                        # The answers would go to a connection that is lost.
-                        self._driver.drop_requests()
-            case ipc.ClientMedia():
-                self.inputs.push_media(message)
             case ipc.Shutdown():
-                self._starts.put_nowait(None)
-                if current is not None:
-                    self._driver.stop_session(current[0])
-
-    def _accept_request(self, session: ModelSession, dispatcher: Dispatcher, request: ipc.StepRequest) -> None:
-        if not session.stepped:
-            self._sink.send(refuse(request, ErrorCode.NOT_READY, NOT_STEPPED))
-        elif not dispatcher.accept_request(read_request(request)):
-            self._sink.send(refuse(request, ErrorCode.RATE_LIMITED, TOO_MANY_REQUESTS))
-
-    def _end_waits(self, session: ModelSession) -> None:
-        """End a step that waits for a frame of the clients, who are all gone: their hooks come after it."""
-        contract = self.served.contract
-        if not session.clients and contract.style.has_steps and contract.follows_clients:
-            session.waits_ended = True
-            self.inputs.interrupt()
-
-    def _change_clients(self, session: ModelSession, dispatcher: Dispatcher, client: ClientInfo) -> None:
-        """Add a client to a session, or replace one that has another role now."""
-        known = client.id in session.clients
-        session.clients[client.id] = client
-        if not known:
-            dispatcher.accept_change(ClientChange(client, joined=True))
-
-    def _accept(self, checked: CheckedEvent, accept: Callable[[CheckedEvent], object]) -> None:
-        """Pass an event on; check it again if the contract has changed since it was checked."""
-        current = checked.spec is self.served.contract.handled_events.get(checked.event.name)
-        again = checked if current else self._check(checked.event)
-        if isinstance(again, CheckedEvent):
-            accept(again)
-        else:
-            self._sink.send(again)
-
-
-def _outcome(kind: ReloadKind, served: Version, settings: ReloadSettings) -> ReloadOutcome:
-    sources = {source.file: source.data for source in settings.modules.sources.values()}
-    return ReloadOutcome(kind, served.contract, served.config, sources)
+                for slot in self.slots:
+                    slot.end()
+            case _:
+                self.slots[0].receive_message(message)

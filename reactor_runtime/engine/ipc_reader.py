@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event, refusal, too_many
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.liveness import HeartbeatSource, LoadingHeartbeatSource
+from reactor_runtime.engine.session_host import SessionHost
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import from_author
 from reactor_runtime.ipc import messages as ipc
@@ -91,13 +92,13 @@ class IpcReader:
                 return
 
     def _receive(self, message: ipc.Message, attached: _Attached) -> None:
-        host = attached.host
+        host, slot = attached.host, attached.host.slots[0]
         if isinstance(message, ipc.ClientEvent):
             self._receive_event(message, attached)
         elif isinstance(message, ipc.ClientMedia):
-            host.inputs.push_media(message)
+            slot.inputs.push_media(message)
         elif isinstance(message, ipc.UploadedBytes):
-            host.uploads.receive_file(message)
+            slot.uploads.receive_file(message)
             self._channel.send(ipc.UploadTaken(message.session, message.id))
         elif isinstance(message, ipc.HeartbeatRequest):
             # A load may take any time.
@@ -109,7 +110,7 @@ class IpcReader:
             if isinstance(message, ipc.ReloadFiles):
                 attached.on_save()
             if isinstance(message, ipc.StopSession):
-                host.watch_end(message.session)
+                slot.watch_end(message.session)
 
     def _receive_event(self, event: ipc.ClientEvent, attached: _Attached) -> None:
         size = len(event.data_json)
@@ -117,7 +118,7 @@ class IpcReader:
         if waiting >= MOST_EVENTS or waiting_bytes + size > MOST_EVENT_BYTES:
             self._channel.send(too_many(event))
             return
-        checked = _check(event, attached.host)
+        checked = _check(event, attached.host.slots[0])
         if isinstance(checked, ipc.EventRefused):
             self._channel.send(checked)
             return
@@ -129,10 +130,10 @@ class IpcReader:
         host.receive_message(checked)
 
 
-def _check(event: ipc.ClientEvent, host: Host) -> CheckedEvent | ipc.EventRefused:
+def _check(event: ipc.ClientEvent, slot: SessionHost) -> CheckedEvent | ipc.EventRefused:
     """Check an event; an exception of the author's code becomes an error reply."""
     try:
-        return check_event(host.served.contract.events, event, host.uploads)
+        return check_event(slot.served.contract.events, event, slot.uploads)
     except BaseException as error:
         logger.error("the values of event %s could not be checked", event.name, exc_info=from_author(error))
         return refusal(event, ErrorCode.INTERNAL_ERROR, f"the values of {event.name} could not be checked")

@@ -27,6 +27,7 @@ from reactor_runtime.clock import SystemClock
 from reactor_runtime.distributed.owner import owned_by
 from reactor_runtime.engine import author
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.ipc_reader import IpcReader
 from reactor_runtime.engine.leaks import LeakGuard, read_usage, record_task_starts, thread_starts_recorded
 from reactor_runtime.engine.output.sink import IpcSink
@@ -179,22 +180,15 @@ def _load(
         recorder = _recorder(load, channel, config.values)
         host = Host(
             ServedModel(Version(model, contract, config.values)),
-            clock=clock,
-            sink=IpcSink(channel, ring),
-            lend=ring.lend,
-            credits=credits,
-            project=project,
-            ids=log_ids,
-            trace=trace,
-            logs=recorder,
+            [Outlet(sink=IpcSink(channel, ring), lend=ring.lend, credits=credits, trace=trace, logs=recorder)],
+            HostParts(clock=clock, project=project, ids=log_ids, reload=settings if load.reload else None),
             # The recorder closes its file some time after the session.
             leaks=LeakGuard(lambda: read_usage(() if recorder is None else recorder.descriptors)),
-            reload=settings if load.reload else None,
             ends_at_crash=True,
         )
         with owned_by(host.runners):
             author.call_load(model, config, project, run)
-        host.adopt_rate()
+        host.slots[0].adopt_rate()
         contract.style.check_loaded(model)
     return host, recorder
 

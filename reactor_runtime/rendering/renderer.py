@@ -64,7 +64,7 @@ class Renderer(Studio[Model]):
         super().__init__(contract.model, config, project=project, contract=paced)
         self._project = project
         if fps is not None:
-            self._host.runtime.output_buffer.set_fps(fps)
+            self._slot.runtime.output_buffer.set_fps(fps)
         self.steps = 0
         self._script = Script()
         self._at_step: dict[int, list[Callable[[], None]]] = {}
@@ -77,7 +77,7 @@ class Renderer(Studio[Model]):
     @property
     def refusal(self) -> str:
         """Return why the model skips its steps now; "" if it does not."""
-        return self._host.refusal
+        return self._slot.refusal
 
     @classmethod
     def load(
@@ -110,7 +110,7 @@ class Renderer(Studio[Model]):
         recorder = self._recorder
         self._script = script
         self.connect()
-        self._host.hold_steps(False)
+        self._slot.hold_steps(False)
         end_s = 0.0
         while end_s < seconds and not (recorder.ended or is_stopped()):
             goal_s = min(end_s + SLICE_S, seconds)
@@ -124,7 +124,7 @@ class Renderer(Studio[Model]):
             recorder.unread.clear()
             # A session that is over has shown its last frame at this moment.
             if over and shown:
-                last_s = max(frame.due_s for frame in shown) + 1 / self._host.runtime.output_buffer.fps
+                last_s = max(frame.due_s for frame in shown) + 1 / self._slot.runtime.output_buffer.fps
                 end_s = min(max(end_s, last_s), seconds)
             yield Played(end_s, shown, self._take_warnings())
             self._wait.raise_failure()
@@ -161,10 +161,10 @@ class Renderer(Studio[Model]):
         ticket = next(self._tickets)
         self._sent[ticket] = event.where
         for file in event.uploads:
-            self._host.uploads.add(file)
+            self._slot.uploads.add(file)
         spec = self._contract.events[event.name]
         sent = ClientEvent(self._session, CLIENT, ticket, event.name, event.data_json)
-        arguments = spec.validate(event.data_json, self._host.uploads)
+        arguments = spec.validate(event.data_json, self._slot.uploads)
         self._host.receive_message(CheckedEvent(sent, spec, arguments))
 
     def _start_file(self, file: ScriptedMedia) -> None:
@@ -183,7 +183,7 @@ class Renderer(Studio[Model]):
 
         def send() -> None:
             if self._is_sending(file):
-                self._host.inputs.push_array(file.track.name, frame)
+                self._slot.inputs.push_array(file.track.name, frame)
                 self._send_frames(file, starts, frames)
 
         self._call_at(starts + at_s, send)
@@ -197,7 +197,7 @@ class Renderer(Studio[Model]):
             if self._is_sending(file):
                 piece = sound[:, begin:end]
                 padding = ((0, 0), (0, end - begin - piece.shape[1]))
-                self._host.inputs.push_array(file.track.name, np.pad(piece, padding))
+                self._slot.inputs.push_array(file.track.name, np.pad(piece, padding))
                 self._send_sound(file, sound, starts, number + 1)
 
         self._call_at(starts + (number + 1) * SOUND_PIECE_S, send)

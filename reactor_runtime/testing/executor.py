@@ -124,7 +124,7 @@ class PipelineExecutor(Studio[M]):
             "state": dict(state or {}),
             "commands": [{"command": name, "data": dict(data)} for name, data in commands],
         }
-        data_json = json.dumps(to_sent("step", upload_values(inputs, self._host.uploads)))
+        data_json = json.dumps(to_sent("step", upload_values(inputs, self._slot.uploads)))
         self._host.receive_message(
             StepRequest(self._session, CLIENT, ticket, n, data_json, reset or seed is not None, seed)
         )
@@ -156,17 +156,17 @@ class PipelineExecutor(Studio[M]):
     def _one_step(self) -> Iterator[None]:
         """Allow exactly one step in the block; its result is `_newest`."""
         self._newest, self._makes_step = None, True
-        self._host.hold_steps(False)
+        self._slot.hold_steps(False)
         try:
             yield
         finally:
             self._makes_step = False
-            self._host.hold_steps(True)
+            self._slot.hold_steps(True)
 
     def _on_step(self, output: object, compute_s: float) -> None:
         if self._makes_step:
             self._newest = None if is_idle(output) else copy_output(output), compute_s
-            self._host.hold_steps(True)
+            self._slot.hold_steps(True)
 
 
 def copy_output(output: object) -> object:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.dispatch import JOINED, LEFT, CheckedEvent, check_event
-from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.session_host import SessionHost
 from reactor_runtime.ipc.messages import ClientEvent, ClientJoined, ClientLeft, Hold
 from reactor_runtime.recording.entries import EventEntry
 from reactor_runtime.recording.file import SessionRecording, StoredReload
@@ -41,9 +41,9 @@ class ReplayedEvents:
         self._position = position
         self._comparison = comparison
         self._configured = configured
-        self._attached: tuple[Host, Contract] | None = None
+        self._attached: tuple[SessionHost, Contract] | None = None
 
-    def attach(self, host: Host, contract: Contract) -> None:
+    def attach(self, host: SessionHost, contract: Contract) -> None:
         """Send to this host, whose model has this contract."""
         self._attached = host, contract
 
@@ -153,6 +153,6 @@ class ReplayedEvents:
         return self._reloading or (following is not None and self._comparison.outputs >= following.outputs)
 
     @property
-    def _parts(self) -> tuple[Host, Contract]:
+    def _parts(self) -> tuple[SessionHost, Contract]:
         assert self._attached is not None, "a studio is attached before it starts the session"
         return self._attached

@@ -22,8 +22,8 @@ from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
-from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.session import runs_in_handler
+from reactor_runtime.engine.session_host import SessionHost
 from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.errors import ReactorError, UsageError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
@@ -179,8 +179,8 @@ class _ReplayStudio(Studio[Model]):
         """Replay; raise the exception that ended the session, or RuntimeError if the model makes no more steps."""
         # It may have changed what load() stored on the model.
         self.warm_up()
-        log.attach(self._host, self._contract, self._loop, self._recorder)
-        self._host.hold_steps(False)
+        log.attach(self._slot, self._contract, self._loop, self._recorder)
+        self._slot.hold_steps(False)
         self._start(StartSession(log.session, recording.header.client, recording.header.joined_at))
 
         def over() -> bool:
@@ -246,7 +246,9 @@ class _ReplayLog:
         self._last_step = recording.steps + (1 if failed else 0)
         self._studio: _Attached | None = None
 
-    def attach(self, host: Host, contract: Contract, loop: asyncio.AbstractEventLoop, recorder: OutputRecorder) -> None:
+    def attach(
+        self, host: SessionHost, contract: Contract, loop: asyncio.AbstractEventLoop, recorder: OutputRecorder
+    ) -> None:
         """Use these parts of a studio from here on."""
         self._events.attach(host, contract)
         self._studio = _Attached(host, loop, recorder)
@@ -336,7 +338,7 @@ class _ReplayLog:
 class _Attached:
     """Hold the parts of a studio; made on the thread of its loop."""
 
-    host: Host
+    host: SessionHost
     loop: asyncio.AbstractEventLoop
     recorder: OutputRecorder
     thread: int = field(default_factory=threading.get_ident)

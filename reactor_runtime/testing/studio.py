@@ -25,6 +25,7 @@ from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import run_load
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.inputs.inputs import MakeBuffer, make_input_buffer
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.reload.modules import ProjectModules
@@ -97,26 +98,28 @@ class Studio(Generic[M]):
         made = self._contract.style.make(model, loaded.values)
         self._host = host = Host(
             ServedModel(Version(made, self._contract, loaded.values)),
-            clock=self.clock,
-            sink=self._recorder,
-            project=project,
-            failed=self._recorder.failures.append,
-            threads=threads,
-            seconds=time.perf_counter,
-            reload=ReloadSettings(
-                modules=self._modules,
-                place=(model.__module__, model.__qualname__),
-                config=given,
+            [Outlet(sink=self._recorder, logs=logs)],
+            HostParts(
+                clock=self.clock,
+                project=project,
+                failed=self._recorder.failures.append,
+                threads=threads,
+                seconds=time.perf_counter,
+                reload=ReloadSettings(
+                    modules=self._modules,
+                    place=(model.__module__, model.__qualname__),
+                    config=given,
+                ),
+                on_step=_weakly(self._on_step),
+                make_buffer=make_buffer,
+                works_ahead=self._works_ahead,
+                is_replay=self._is_replay,
             ),
-            on_step=_weakly(self._on_step),
-            logs=logs,
-            make_buffer=make_buffer,
-            works_ahead=self._works_ahead,
-            is_replay=self._is_replay,
         )
-        self._host.hold_steps(True)
+        self._slot = host.slots[0]
+        self._slot.hold_steps(True)
         run_load(self.model, loaded)
-        host.adopt_rate()
+        self._slot.adopt_rate()
         self._session = ""
         self._numbers = itertools.count(1)
         self._loop = loop = FakeLoop(self.clock, threads, patience_s=self._thread_patience_s)
@@ -155,11 +158,11 @@ class Studio(Generic[M]):
         if not self._recorder.ended:
             raise RuntimeError("a client is connected, and the warm-up comes before clients; disconnect() it first")
         done = self._loop.create_task(self._host.warm_up())
-        self._host.hold_steps(False)
+        self._slot.hold_steps(False)
         try:
             self._wait.advance(done.done, PATIENCE_S)
         finally:
-            self._host.hold_steps(True)
+            self._slot.hold_steps(True)
         # The error of the warm-up has it as its cause.
         self._recorder.failures.clear()
         if not done.done():
@@ -227,7 +230,7 @@ class Studio(Generic[M]):
         if not self._recorder.ended:
             raise RuntimeError("a client is connected already; disconnect() it first")
         self._start(start)
-        ready = self._loop.create_task(self._host.runtime.connected.wait())
+        ready = self._loop.create_task(self._slot.runtime.connected.wait())
         try:
             self._wait.until(lambda: ready.done() or self._recorder.ended, "@connected to finish")
         finally:
@@ -256,9 +259,9 @@ class Studio(Generic[M]):
         """
         self._need_session()
         ticket = next(self._numbers)
-        data = {name: upload_values(value, self._host.uploads) for name, value in data.items()}
+        data = {name: upload_values(value, self._slot.uploads) for name, value in data.items()}
         sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(to_sent(event, data)))
-        checked = check_event(self._host.served.contract.events, sent, self._host.uploads)
+        checked = check_event(self._host.served.contract.events, sent, self._slot.uploads)
         if not isinstance(checked, CheckedEvent):
             raise ValueError(checked.message)
         answers = self._recorder.answers
@@ -272,7 +275,7 @@ class Studio(Generic[M]):
     def upload(self, file: UploadedFile | bytes) -> None:
         """Upload a file as a client does that sends no event with it; `@file_uploaded` runs 2 s later, in `run()`."""
         self._need_session()
-        upload_values(file, self._host.uploads)
+        upload_values(file, self._slot.uploads)
 
     def push_media(self, track: str, array: object) -> None:
         """Send frames or sound as a client does; they wait in the buffer of an input track.
@@ -281,31 +284,31 @@ class Studio(Generic[M]):
         ValueError, with the fix, for an unknown track and for an array that no client could send.
         """
         self._need_session()
-        self._host.inputs.push_array(track, array)
+        self._slot.inputs.push_array(track, array)
 
     def run(self, seconds: float) -> None:
         """Pass time: the model makes steps, and frames are shown when they are due."""
-        self._host.hold_steps(False)
+        self._slot.hold_steps(False)
         try:
             self._wait.for_seconds(seconds)
         finally:
-            self._host.hold_steps(True)
+            self._slot.hold_steps(True)
 
     def make_first_frame(self, patience_s: float) -> tuple[dict[str, Any] | None, list[ReactorError]]:
         """Pass time until the first frame is made, at most `patience_s`; return facts of the step, and warnings."""
         self._need_session()
         recorder = self._recorder
-        self._host.hold_steps(False)
+        self._slot.hold_steps(False)
         try:
             done = self._wait.advance(lambda: bool(recorder.frames or recorder.failures), patience_s)
         finally:
-            self._host.hold_steps(True)
+            self._slot.hold_steps(True)
         self._wait.raise_failure()
         if not done:
-            refusal = self._host.refusal
+            refusal = self._slot.refusal
             message = f"the model skips its steps: {refusal}" if refusal else NO_FRAME.format(patience_s)
             return None, [ReactorError(message, hint=NO_FRAME_HINT)]
-        return self._host.first_step.facts, list(recorder.warnings)
+        return self._slot.first_step.facts, list(recorder.warnings)
 
     def _on_started(self, started: Started) -> None:
         """Send what comes at the start of a session, before its first step."""

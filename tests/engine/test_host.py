@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.engine.host import LONGEST_END_S, Host
+from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.served import ServedModel, Version
+from reactor_runtime.engine.session_host import LONGEST_END_S
 from reactor_runtime.interface import ReactorPipeline
 from reactor_runtime.ipc.messages import Ended, Grace, Shutdown, StartSession, StopSession
 from tests.engine.rig import Bright, Picture, frame
@@ -41,7 +43,11 @@ async def test_whatever_is_raised_ends_the_session_and_the_next_is_served(
 ) -> None:
     clock, model = FakeClock(), Raising()
     sink = CollectingSink(clock)
-    host = Host(ServedModel(Version(model, Contract.of(Raising), {})), clock=clock, sink=sink, project=tmp_path)
+    host = Host(
+        ServedModel(Version(model, Contract.of(Raising), {})),
+        [Outlet(sink=sink)],
+        HostParts(clock=clock, project=tmp_path),
+    )
     serving = asyncio.create_task(host.serve())
     model.kind = kind
     host.receive_message(StartSession("s-1", "c-1", 0.0))
@@ -65,7 +71,11 @@ async def test_the_reason_that_the_model_gives_is_sent_with_the_end(tmp_path: Pa
     clock, model = FakeClock(), Raising()
     model.kind = None
     sink = CollectingSink(clock)
-    host = Host(ServedModel(Version(model, Contract.of(Raising), {})), clock=clock, sink=sink, project=tmp_path)
+    host = Host(
+        ServedModel(Version(model, Contract.of(Raising), {})),
+        [Outlet(sink=sink)],
+        HostParts(clock=clock, project=tmp_path),
+    )
     serving = asyncio.create_task(host.serve())
     for name, reason in (("s-1", "match over"), ("s-2", "")):
         host.receive_message(StartSession(name, "c-1", 0.0))
@@ -95,7 +105,11 @@ class FewRanks:
 async def test_a_runner_makes_the_end_of_the_process_longer_whenever_it_starts(tmp_path: Path) -> None:
     clock, ranks = FakeClock(), FewRanks()
     sink = CollectingSink(clock)
-    host = Host(ServedModel(Version(Raising(), Contract.of(Raising), {})), clock=clock, sink=sink, project=tmp_path)
+    host = Host(
+        ServedModel(Version(Raising(), Contract.of(Raising), {})),
+        [Outlet(sink=sink)],
+        HostParts(clock=clock, project=tmp_path),
+    )
     serving = asyncio.create_task(host.serve())
     await settle()
     host.runners.on_runner_start(ranks)

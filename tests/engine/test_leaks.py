@@ -24,6 +24,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.engine.author import call_load, make_model
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.leaks import (
     STEP_BYTES,
     LeakGuard,
@@ -220,7 +221,9 @@ async def leaks_of(model: Model, sessions: int, *, project: Path, session_s: flo
     """Serve sessions on a model that is loaded; return what the guard has found."""
     clock, sink = SystemClock(), Discarding()
     served = ServedModel(Version(model, Contract.of(type(model)), {}))
-    sink.host = host = Host(served, clock=clock, sink=sink, project=project, leaks=LeakGuard(read_usage))
+    sink.host = host = Host(
+        served, [Outlet(sink=sink)], HostParts(clock=clock, project=project), leaks=LeakGuard(read_usage)
+    )
     record_task_starts(asyncio.get_running_loop())
     serving = asyncio.create_task(host.serve())
     for number in range(sessions):

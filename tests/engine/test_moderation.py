@@ -32,6 +32,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.drivers.threads import UntrackedThreads
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.moderation import LIMIT_S, Moderation
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession
@@ -354,14 +355,16 @@ async def test_an_event_that_waits_is_checked_again_by_new_code(tmp_path: Path) 
     for each in (model, newer):
         each.load({})
     sink, contract = CollectingSink(clock), Contract.of(World)
-    host = Host(ServedModel(Version(model, contract, {})), clock=clock, sink=sink, project=tmp_path)
+    host = Host(
+        ServedModel(Version(model, contract, {})), [Outlet(sink=sink)], HostParts(clock=clock, project=tmp_path)
+    )
     serving = asyncio.create_task(host.serve())
     host.receive_message(StartSession("s-1", "c-1", 0.0))
     await settle()
     checked = check_event(contract.events, ClientEvent("s-1", "c-1", 7, "set_prompt", '{"prompt": "wait"}'))
     assert isinstance(checked, CheckedEvent)
     host.receive_message(checked)
-    host.serve_version(Version(newer, Contract.of(TerseWorld), {}), None)
+    host.slots[0].serve_version(Version(newer, Contract.of(TerseWorld), {}), None)
     model.go.set()
     async with asyncio.timeout(TIMEOUT_S):
         while not sink.of(EventRefused):  # noqa: ASYNC110

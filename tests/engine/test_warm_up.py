@@ -28,6 +28,7 @@ from reactor_runtime import (
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.errors import LoadError
 from reactor_runtime.testing import PipelineExecutor, Studio
@@ -335,7 +336,11 @@ async def test_the_steps_are_announced_before_they_are_made(model: type[Model], 
     clock, made = FakeClock(), model()
     made.load({})
     sink = CollectingSink(clock)
-    host = Host(ServedModel(Version(made, Contract.of(model), {})), clock=clock, sink=sink, project=tmp_path)
+    host = Host(
+        ServedModel(Version(made, Contract.of(model), {})),
+        [Outlet(sink=sink)],
+        HostParts(clock=clock, project=tmp_path),
+    )
     announced: list[tuple[int, int]] = []
     await host.warm_up(lambda step, steps: announced.append((step, steps)))
     assert announced == [(1, 3), (2, 3), (3, 3)]

@@ -26,7 +26,7 @@ def levels(studio: Studio[Any]) -> list[int]:
 
 def push(studio: Studio[Any], track: str, *pictures: int) -> None:
     for level in pictures:
-        studio._host.inputs.push_array(track, np.full((32, 48, 3), level, np.uint8))
+        studio._slot.inputs.push_array(track, np.full((32, 48, 3), level, np.uint8))
 
 
 def gaps(studio: Studio[Any]) -> list[float]:

@@ -85,7 +85,7 @@ class DriverParts:
     """Hold the parts of the host that drivers use; `failed` is called with exceptions raised outside of sessions.
 
     A driver whose models make steps calls `on_step` with what each has made and its duration by the clock `seconds`.
-    `uploads` are the files that requests for steps may refer to. `crash` is called after such an exception of a model
+    `uploads` are the files that requests for steps may refer to. `crash` is called with such an exception of a model
     that has to be loaded again.
     """
 
@@ -97,7 +97,7 @@ class DriverParts:
     state: SessionState
     threads: ThreadTracker
     failed: Callable[[BaseException], object] = lambda _: None
-    crash: Callable[[], object] = lambda: None
+    crash: Callable[[BaseException], object] = lambda _: None
     swap: CodeSwap = field(default_factory=NoSwap)
     seconds: Callable[[], float] = lambda: 0.0
     on_step: OnStep = lambda _output, _seconds: None

@@ -199,7 +199,7 @@ class LoopDriver:
             then = "the model is loaded again" if crashed else "the next client starts it again"
             logger.error("run() failed without a client; %s", then, exc_info=from_author(error))
             if crashed:
-                self._crash()
+                self._crash(error)
 
 
 def _has_raised(run: asyncio.Task[None]) -> bool:

@@ -115,6 +115,19 @@ def describe(contract: Contract) -> Described:
     return Described(contract.to_json(), contract.config_file)
 
 
+class LoadingHost(Protocol):
+    """Load the model that a reloader replaces."""
+
+    @property
+    def runners(self) -> ModelRunners:
+        """Return the runners of the model, whose workers have the code from their start."""
+        ...
+
+    def load_again(self, contract: Contract, given: GivenConfig) -> Model:
+        """Make and load an instance; raise a ReactorError, with the served one unchanged, if that fails."""
+        ...
+
+
 class ReloadingHost(Protocol):
     """Serve the model that a reloader replaces."""
 
@@ -124,17 +137,8 @@ class ReloadingHost(Protocol):
     def serve_version(self, version: Version, state: InputState | None) -> InputState | None:
         """Serve another version, with the state of the session if that is known; return the state before."""
 
-    def load_again(self, contract: Contract, given: GivenConfig) -> Model:
-        """Make and load an instance; raise a ReactorError, with the served one unchanged, if that fails."""
-        ...
-
     @property
     def in_session(self) -> bool: ...
-
-    @property
-    def runners(self) -> ModelRunners:
-        """Return the runners of the model, whose workers have the code from their start."""
-        ...
 
     @property
     def keeps_sessions(self) -> bool:
@@ -159,10 +163,18 @@ class Reloader:
     """Replace the code of a model; belongs to the loop and the thread of the model."""
 
     def __init__(
-        self, host: ReloadingHost, served: ServedModel, settings: ReloadSettings, *, project: Path, clock: Clock
+        self,
+        host: ReloadingHost,
+        loading: LoadingHost,
+        served: ServedModel,
+        settings: ReloadSettings,
+        *,
+        project: Path,
+        clock: Clock,
     ) -> None:
         self.broken = False
         self._host = host
+        self._loading = loading
         self._served = served
         self._project = project
         self._modules = settings.modules
@@ -317,7 +329,7 @@ class Reloader:
             base = candidate.contract.style.base.__name__
             self._report("restarting", f"{candidate.contract.model.__name__} is a {base} now")
             return
-        if candidate.reason and self._host.runners.modules:
+        if candidate.reason and self._loading.runners.modules:
             # Two sets of ranks may not fit into the memory of the GPUs.
             candidate.undo()
             self._report("restarting", candidate.reason)
@@ -371,7 +383,7 @@ class Reloader:
         reason = CONFIG_CHANGED
         if is_same(config, self._served.version.config):
             reason = _load_reason(type(self._served.model), model, execution, self._modules, self._preparations)
-        if not reason and (outdated := sorted(execution.old.keys() & set(self._host.runners.modules))):
+        if not reason and (outdated := sorted(execution.old.keys() & set(self._loading.runners.modules))):
             reason = f"the ranks run the old {outdated[0]}"
         return _Candidate(contract, config, reason, execution)
 
@@ -393,7 +405,7 @@ class Reloader:
                 trial.note = _outdated(self._served.model, execution, self._modules)
                 return self._served.model
         self._report("loading", reason)
-        return self._host.load_again(candidate.contract, self._given)
+        return self._loading.load_again(candidate.contract, self._given)
 
     def _go_back(self, trial: _Trial) -> None:
         """Restore the model, contract and config from before the trial."""

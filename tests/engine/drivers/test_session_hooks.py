@@ -231,7 +231,7 @@ def test_an_event_of_a_client_that_has_left_comes_before_its_end_and_with_that_c
         room.host.receive_message(room.event("who", "v-1"))
         room.send(room.leave("v-1"))
         assert room.notes[3:] == ["event of v-1 on 7", "-v-1 on 7"]
-        assert not room.host._current[0].leaving  # type: ignore[index]  # a session runs
+        assert not room.host.slots[0]._current[0].leaving  # type: ignore[index]  # a session runs
 
 
 def test_a_client_that_sends_and_leaves_within_a_step_has_its_hooks() -> None:
