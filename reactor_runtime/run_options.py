@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 TOKEN_VARIABLE = "REACTOR_TOKEN"
 MAX_SESSIONS = 10_000
+# Of one loaded model; `ipc.credits` has memory for so many.
+MOST_SESSIONS = 64
 IN_PLACE, NO_RELOAD = "in-place", "off"
 RELOADS = (IN_PLACE, "full", NO_RELOAD)
 CODECS = ("auto", "always", "never")
@@ -78,6 +80,7 @@ class RunKeywords(TypedDict, total=False):
     reload: bool | Literal["in-place", "full"] | None
     dev: bool
     sessions: int | None
+    sessions_per_model: int | None
     shared: bool
     codec: Literal["auto", "always", "never"]
     gpus: str | Sequence[int | str]
@@ -186,6 +189,15 @@ class RunOptions:
             parse=whole_number(1, MAX_SESSIONS),
         ),
     ] = None
+    sessions_per_model: Annotated[
+        int | None,
+        Option(
+            "Sessions that share each loaded model.",
+            metavar="N",
+            parse=whole_number(1, MOST_SESSIONS),
+            default_text="the model's sessions_per_model, or 1",
+        ),
+    ] = None
     shared: Annotated[bool, Option("Every client of a session may send events, viewers too.")] = False
     codec: Annotated[
         str,
@@ -288,6 +300,7 @@ class RunOptions:
                 outlives_s=OUTLIVES_S if self.resume_grace is None else self.resume_grace,
             ),
             sessions=count_sessions(self.sessions, gpus),
+            sessions_per_model=self.sessions_per_model or 0,
             shared=self.shared,
             codec=self.codec,
             gpus=gpus,
@@ -308,7 +321,13 @@ class RunOptions:
     def refuse_on_cluster(self) -> None:
         """Raise UsageError for an option of engines on this machine, which a cluster does not have."""
         reload = None if self.reload == NO_RELOAD else self.reload
-        given = {"--gpus": self.gpus, "--reload": reload, "--record": self.record, "--trace": self.trace}
+        given = {
+            "--gpus": self.gpus,
+            "--reload": reload,
+            "--record": self.record,
+            "--trace": self.trace,
+            "--sessions-per-model": self.sessions_per_model,
+        }
         for name, value in given.items():
             if value:
                 hint = "--gpus-per-session requests GPUs of the cluster" if name == "--gpus" else "leave it out"

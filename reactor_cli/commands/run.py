@@ -230,7 +230,8 @@ class Announcer:
         """Print how long loading took, and how many of several engines are ready."""
         which = f" {ready.ready} of {ready.engines}" if ready.engines > 1 else ""
         gpu = f", {'GPU ' if ready.gpu.isdigit() else ''}{ready.gpu}" if ready.gpu else ""
-        console.out(f"{console.paint('ready', 'green')}{which} in {ready.load_s:.2f} s{gpu}")
+        shared = f", for {ready.sessions} sessions" if ready.sessions > 1 else ""
+        console.out(f"{console.paint('ready', 'green')}{which} in {ready.load_s:.2f} s{gpu}{shared}")
 
     def on_reload(self, report: ReloadReport) -> None:
         """Print the outcome of a reload, and why it failed."""

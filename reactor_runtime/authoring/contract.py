@@ -37,6 +37,7 @@ class Contract:
     `inputs` maps attributes to Input classes; `fps` is None if the rate follows the compute time.
     `batches` is how many batches may be queued however small `buffer_size` is: 0, 1 or 2. `moderates` is true if the
     model has a method `moderate`, and values for it. With `shared` every client of a session may send events.
+    `sessions_per_model` is how many sessions share a loaded model.
     """
 
     model: type[Model]
@@ -58,6 +59,7 @@ class Contract:
     batches: int
     moderates: bool
     shared: bool
+    sessions_per_model: int
 
     @classmethod
     def of(cls, model: type) -> Contract:
@@ -120,6 +122,7 @@ class Contract:
             moderates=has_moderated and moderates(model),
             # An author may use the name for something else.
             shared=inspect.getattr_static(model, "shared", False) is True,
+            sessions_per_model=int(number_of(model, "sessions_per_model")),
         )
 
     @property

@@ -33,6 +33,7 @@ LOCAL: Mapping[str, bool | set[str]] = {
     "port": True,
     "max_waiting": True,
     "sessions": True,
+    "sessions_per_model": True,
     "gpus": True,
     "trace": True,
     "record": True,
@@ -110,6 +111,7 @@ class WorkerJob:
                 "host": self.host,
                 "port": port,
                 "max_waiting": 0,
+                "sessions_per_model": 1,
                 "access": {**self.options["access"], **access},
             }
         )

@@ -17,6 +17,7 @@ from reactor_runtime.authoring.model_config import ModelConfig
 from reactor_runtime.authoring.styles.model import Model, check_steps, number_of
 from reactor_runtime.config import GivenConfig, write
 from reactor_runtime.engine.config_hint import config_hint
+from reactor_runtime.engine.served import Version
 from reactor_runtime.errors import ConfigError, LoadError, ModelFailed, author_error
 from reactor_runtime.ipc.messages import Load, ReloadFiles
 
@@ -77,6 +78,17 @@ def run_load(model: Model, config: ModelConfig, run: Callable[[Coroutine[Any, An
         context = contextvars.copy_context()
         with ThreadPoolExecutor(1, thread_name_prefix="reactor-load") as pool:
             pool.submit(context.run, asyncio.run, loading).result()
+
+
+def check_copy(version: Version) -> None:
+    """Raise LoadError if the loaded model can't be copied, which each of its sessions needs."""
+    try:
+        version.copied()
+    # Its class may define `__copy__` or `__reduce__`.
+    except BaseException as error:
+        model = type(version.model)
+        hint = "each session gets a shallow copy of the loaded model: set sessions_per_model = 1, or remove __copy__"
+        raise LoadError(f"{model.__name__} can't be copied: {error}", hint=hint, where=location_of(model)) from error
 
 
 def _is_in_loop() -> bool:

@@ -131,7 +131,7 @@ class FirstStep:
         self._report = report
         self._seconds = seconds
         self._began: float | None = None
-        self._warmed_up = False
+        self.warmed_up = False
         self.checked = False
         # The facts of the step that was checked last.
         self.facts: dict[str, Any] | None = None
@@ -139,7 +139,7 @@ class FirstStep:
     @contextlib.contextmanager
     def unchecked(self) -> Iterator[None]:
         """Check nothing in the block: its steps are those of the warm-up."""
-        self.checked = self._warmed_up = True
+        self.checked = self.warmed_up = True
         try:
             yield
         finally:
@@ -165,7 +165,7 @@ class FirstStep:
         if self._seconds is not None and self._began is not None:
             step_s = self._seconds() - self._began
         self.facts = step_facts(bundles, step_s)
-        found = output_warnings(bundles, step_s, warmed_up=self._warmed_up)
+        found = output_warnings(bundles, step_s, warmed_up=self.warmed_up)
         where = self._place(frame) if found else None
         for message, hint in found:
             self._report(ReactorError(message, hint=hint, where=where))

@@ -23,11 +23,15 @@ from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.leaks import Leak, LeakGuard
 from reactor_runtime.engine.reload.reloader import Reloader
 from reactor_runtime.engine.runners import ModelRunners
+from reactor_runtime.engine.seeds import SharedGenerators
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session_host import SessionHost
+from reactor_runtime.engine.step_turns import StepTurns
 from reactor_runtime.ipc import messages as ipc
 
 logger = logging.getLogger(__name__)
+
+SHARED = "several sessions share the loaded model"
 
 
 class Host:
@@ -56,8 +60,12 @@ class Host:
         # Read by the thread that answers heartbeats.
         self.loads_again = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._running = 0
+        is_shared = len(outlets) > 1
+        self.step_turns = StepTurns() if is_shared else None
+        self.generators = SharedGenerators() if is_shared else None
         self.runners = ModelRunners(outlets[0].sink.send, self._runner_lost)
-        self.slots = [SessionHost(self, served, outlet, parts) for outlet in outlets]
+        self.slots = [SessionHost(self, index, outlet, parts) for index, outlet in enumerate(outlets)]
 
     @property
     def reloader(self) -> Reloader | None:
@@ -94,19 +102,24 @@ class Host:
 
     def begin_session(self) -> None:
         """Note that a session starts."""
+        self._running += 1
         if self._leaks is not None:
             self._leaks.begin()
 
     def end_session(self) -> Sequence[Leak]:
-        """Note that a session has ended; return the kinds of resources that keep growing."""
-        return () if self._leaks is None else self._leaks.compare()
+        """Note that a session has ended; return the kinds of resources that keep growing.
+
+        What a session uses is known only when no other one runs.
+        """
+        self._running -= 1
+        return () if self._leaks is None or self._running else self._leaks.compare()
 
     def crash(self, error: BaseException) -> None:
-        """Serve no other session with this model, because of this exception."""
+        """Serve no other session with this model, because of this exception, and end those that run."""
         if self._ends_at_crash:
             self._crashed_by = error
             for slot in self.slots:
-                slot.start_no_other()
+                slot.end()
 
     def _runner_lost(self, error: RunnerUnhealthy) -> None:
         """End the session with this error, and then `serve`; any thread."""
@@ -124,6 +137,8 @@ class Host:
         Comes before `serve`. `on_step` is called before each step, with its number and the number of steps.
         """
         await self.slots[0].warm_up(on_step)
+        for slot in self.slots:
+            slot.first_step.warmed_up = self.slots[0].first_step.warmed_up
 
     def stalled(self) -> str:
         """Return the stack of author's code that made no progress in another thread since the last call, else ""."""
@@ -144,7 +159,9 @@ class Host:
         """Handle a message of the server, or a checked event; return at once."""
         match message:
             case ipc.ReloadFiles():
-                assert self.reloader is not None, "the server sends this only with Load.reload"
+                if self.reloader is None:
+                    self.slots[0].send_message(ipc.Reloaded("restarting", SHARED))
+                    return
                 self.reloader.reload(author.given_config(message), message.presets, everything=message.everything)
             case ipc.Shutdown():
                 for slot in self.slots:

@@ -12,10 +12,14 @@ from reactor_runtime.engine.drivers.driver import OnStep
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
 from reactor_runtime.engine.inputs.inputs import MakeBuffer, make_input_buffer
 from reactor_runtime.engine.leaks import Leak
+from reactor_runtime.engine.log_ids import LogIds
 from reactor_runtime.engine.output.emitter import Lend, np_memory
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.reload.reloader import LoadingHost, ReloadSettings
+from reactor_runtime.engine.seeds import SharedGenerators
+from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session_log import SessionLogs
+from reactor_runtime.engine.step_turns import StepTurns
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc.credits import CreditReader
 
@@ -40,7 +44,7 @@ class HostParts:
     """Hold what the host of a model and its session hosts share.
 
     `failed` is called with each exception of the author's code, `threads` at the start and end of work in the author's
-    threads. `ids` receives the log fields of the current session. `seconds` measures the first step if `clock` stands
+    threads. `ids` receives the log fields of the sessions. `seconds` measures the first step if `clock` stands
     still during steps. With `reload` a reloader replaces the code of the model. `make_buffer` makes the buffers of
     input tracks. `on_step` is called with what each step of a generator has made, and with its duration by `seconds`. A
     replay of applied events, `is_replay`, asks the model about no values, and adds no event for an upload.
@@ -50,7 +54,7 @@ class HostParts:
     project: Path
     failed: Callable[[BaseException], object] = lambda _: None
     threads: ThreadTracker = field(default_factory=UntrackedThreads)
-    ids: dict[str, str] = field(default_factory=dict)
+    ids: LogIds = field(default_factory=LogIds)
     seconds: Callable[[], float] | None = None
     reload: ReloadSettings | None = None
     make_buffer: MakeBuffer = make_input_buffer
@@ -61,6 +65,11 @@ class HostParts:
 
 class ModelHost(LoadingHost, Protocol):
     """The host of the loaded model, as its session hosts see it."""
+
+    served: ServedModel
+    # None for a model that serves one session at a time.
+    step_turns: StepTurns | None
+    generators: SharedGenerators | None
 
     @property
     def crashed(self) -> bool:

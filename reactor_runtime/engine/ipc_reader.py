@@ -30,44 +30,67 @@ class _Attached:
     """Hold a host, the function that posts a callback to its loop, its heartbeat, and what keeps a session."""
 
     host: Host
+    slots: tuple[_Slot, ...]
     post: Callable[[Callable[[], None]], None]
     heartbeat: HeartbeatSource
-    keep: Callable[[str], object]
+    keep: Callable[[int, str], object]
     on_save: Callable[[], object]
+
+
+class _Slot:
+    """Count the events that wait for a blocked loop, and post the others to a session host."""
+
+    def __init__(self, index: int, host: SessionHost) -> None:
+        self.index = index
+        self.host = host
+        # Only the thread writes the first pair and only the loop the second, so neither needs a lock. The difference is
+        # the events that wait.
+        self._posted, self._posted_bytes = 0, 0
+        self._taken, self._taken_bytes = 0, 0
+
+    def is_full(self, size: int) -> bool:
+        """Return whether an event of this size would be one too many."""
+        waiting, waiting_bytes = self._posted - self._taken, self._posted_bytes - self._taken_bytes
+        return waiting >= MOST_EVENTS or waiting_bytes + size > MOST_EVENT_BYTES
+
+    def post_event(self, checked: CheckedEvent, size: int, post: Callable[[Callable[[], None]], None]) -> None:
+        self._posted, self._posted_bytes = self._posted + 1, self._posted_bytes + size
+        post(functools.partial(self._deliver, checked, size))
+
+    def _deliver(self, checked: CheckedEvent, size: int) -> None:
+        self._taken, self._taken_bytes = self._taken + 1, self._taken_bytes + size
+        self.host.receive_message(checked)
 
 
 class IpcReader:
     """Read until the server closes the channel, or sends Shutdown while the model loads; then end the process.
 
-    At most 1,000 events or 4 MiB of events wait for a blocked loop; further events are refused.
+    At most 1,000 events or 4 MiB of events of a slot wait for a blocked loop; further events are refused.
     """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._loading_heartbeat = LoadingHeartbeatSource()
         self._attached: _Attached | None = None
-        # Only the thread writes the first pair and only the loop the second, so neither needs a lock. The difference is
-        # the events that wait.
-        self._posted, self._posted_bytes = 0, 0
-        self._taken, self._taken_bytes = 0, 0
 
     def attach(
         self,
         loop: asyncio.AbstractEventLoop,
         host: Host,
         *,
-        keep: Callable[[str], object] = lambda _: None,
+        keep: Callable[[int, str], object] = lambda _slot, _session: None,
         on_save: Callable[[], object] = lambda: None,
     ) -> None:
         """Deliver messages to `host` from here on: media and uploads at once, all others on `loop`.
 
-        `keep` gets the sessions of KeepRecording, and `on_save` is called after a reload was posted, at once too,
+        `keep` gets the slots and sessions of KeepRecording. `on_save` is called after a reload was posted, at once too,
         because a step may take long.
         """
         post = functools.partial(_post, loop)
-        self._attached = _Attached(host, post, HeartbeatSource(post, host.stalled), keep, on_save)
+        slots = tuple(_Slot(index, slot) for index, slot in enumerate(host.slots))
+        self._attached = _Attached(host, slots, post, HeartbeatSource(post, host.stalled), keep, on_save)
 
-    def run(self, incoming: Iterator[ipc.Message]) -> None:
+    def run(self, incoming: Iterator[tuple[int, ipc.Message]]) -> None:
         """Read all messages, then end the process, with status 1 if reading failed; the target of the thread."""
         code = 0
         try:
@@ -81,53 +104,49 @@ class IpcReader:
         # The loop can't end the process while the author's code blocks the main thread.
         os._exit(code)
 
-    def _read(self, incoming: Iterator[ipc.Message]) -> None:
-        for message in incoming:
+    def _read(self, incoming: Iterator[tuple[int, ipc.Message]]) -> None:
+        for slot, message in incoming:
             attached = self._attached
             if attached is not None:
-                self._receive(message, attached)
+                self._receive(attached.slots[slot], message, attached)
             elif isinstance(message, ipc.HeartbeatRequest):
                 self._channel.send(self._loading_heartbeat.beat())
             elif isinstance(message, ipc.Shutdown):
                 return
 
-    def _receive(self, message: ipc.Message, attached: _Attached) -> None:
-        host, slot = attached.host, attached.host.slots[0]
+    def _receive(self, slot: _Slot, message: ipc.Message, attached: _Attached) -> None:
+        host = slot.host
         if isinstance(message, ipc.ClientEvent):
-            self._receive_event(message, attached)
+            self._receive_event(slot, message, attached)
         elif isinstance(message, ipc.ClientMedia):
-            slot.inputs.push_media(message)
+            host.inputs.push_media(message)
         elif isinstance(message, ipc.UploadedBytes):
-            slot.uploads.receive_file(message)
-            self._channel.send(ipc.UploadTaken(message.session, message.id))
+            host.uploads.receive_file(message)
+            self._channel.send(ipc.UploadTaken(message.session, message.id), slot.index)
         elif isinstance(message, ipc.HeartbeatRequest):
             # A load may take any time.
-            self._channel.send(ipc.Heartbeat(False, "") if host.loads_again else attached.heartbeat.beat())
+            self._channel.send(ipc.Heartbeat(False, "") if attached.host.loads_again else attached.heartbeat.beat())
         elif isinstance(message, ipc.KeepRecording):
-            attached.keep(message.session)
-        else:
-            attached.post(functools.partial(host.receive_message, message))
+            attached.keep(slot.index, message.session)
+        elif isinstance(message, ipc.ReloadFiles | ipc.Shutdown):
+            attached.post(functools.partial(attached.host.receive_message, message))
             if isinstance(message, ipc.ReloadFiles):
                 attached.on_save()
+        else:
+            attached.post(functools.partial(host.receive_message, message))
             if isinstance(message, ipc.StopSession):
-                slot.watch_end(message.session)
+                host.watch_end(message.session)
 
-    def _receive_event(self, event: ipc.ClientEvent, attached: _Attached) -> None:
+    def _receive_event(self, slot: _Slot, event: ipc.ClientEvent, attached: _Attached) -> None:
         size = len(event.data_json)
-        waiting, waiting_bytes = self._posted - self._taken, self._posted_bytes - self._taken_bytes
-        if waiting >= MOST_EVENTS or waiting_bytes + size > MOST_EVENT_BYTES:
-            self._channel.send(too_many(event))
+        if slot.is_full(size):
+            self._channel.send(too_many(event), slot.index)
             return
-        checked = _check(event, attached.host.slots[0])
+        checked = _check(event, slot.host)
         if isinstance(checked, ipc.EventRefused):
-            self._channel.send(checked)
+            self._channel.send(checked, slot.index)
             return
-        self._posted, self._posted_bytes = self._posted + 1, self._posted_bytes + size
-        attached.post(functools.partial(self._deliver, checked, size, attached.host))
-
-    def _deliver(self, checked: CheckedEvent, size: int, host: Host) -> None:
-        self._taken, self._taken_bytes = self._taken + 1, self._taken_bytes + size
-        host.receive_message(checked)
+        slot.post_event(checked, size, attached.post)
 
 
 def _check(event: ipc.ClientEvent, slot: SessionHost) -> CheckedEvent | ipc.EventRefused:

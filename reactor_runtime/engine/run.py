@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import sys
@@ -30,6 +31,7 @@ from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.ipc_reader import IpcReader
 from reactor_runtime.engine.leaks import LeakGuard, read_usage, record_task_starts, thread_starts_recorded
+from reactor_runtime.engine.log_ids import LogIds
 from reactor_runtime.engine.output.sink import IpcSink
 from reactor_runtime.engine.progress import Progress, watch_output
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
@@ -50,26 +52,24 @@ logger = logging.getLogger(__name__)
 def run_engine(channel: Channel, memory_fd: int) -> int:
     """Load the model that the server names and serve its sessions; return the exit code of the process."""
     incoming = iter(channel)
-    load = next(incoming, None)
+    _, load = next(incoming, (0, None))
     if not isinstance(load, ipc.Load):
         return 1
     with thread_starts_recorded():
         return _run(load, channel, incoming, memory_fd)
 
 
-def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memory_fd: int) -> int:
-    log_ids: dict[str, str] = {}
+def _run(load: ipc.Load, channel: Channel, incoming: Iterator[tuple[int, ipc.Message]], memory_fd: int) -> int:
+    log_ids = LogIds()
     log_format: Literal["text", "json"] = "json" if load.log_format == "json" else "text"
     logs.configure(load.log_level, log_format, ids=log_ids, engine=load.engine, write=_packet_writer(load))
     reader = _start_reader(channel, incoming)
     clock = SystemClock()
     began = time.monotonic()
-    ring = RingWriter(memory_fd, CREDITS_BYTES)
-    credits = CreditReader(memory_fd, channel.send)
     runner = asyncio.Runner()
     try:
         # What an async load() starts continues on the loop of the sessions.
-        host, recorder = _load(load, channel, ring, credits, clock, log_ids, runner.run)
+        host, recorders = _load(load, channel, memory_fd, clock, log_ids, runner.run)
     except errors.ReactorError as error:
         return _report(channel, error)
 
@@ -79,12 +79,12 @@ def _run(load: ipc.Load, channel: Channel, incoming: Iterator[ipc.Message], memo
             await host.warm_up(lambda step, steps: channel.send(_warming_up(step, steps)))
         except errors.LoadError as error:
             return _report(channel, error)
-        keep = (lambda _: None) if recorder is None else recorder.keep
         loop = asyncio.get_running_loop()
-        reader.attach(loop, host, keep=keep, on_save=_start_save_watch(load, channel, host, loop))
-        channel.send(ipc.Ready(time.monotonic() - began))
+        on_save = _start_save_watch(load, channel, host, loop)
+        reader.attach(loop, host, keep=functools.partial(_keep, recorders), on_save=on_save)
+        channel.send(ipc.Ready(time.monotonic() - began, len(host.slots)))
         await host.serve()
-        if recorder is not None:
+        for recorder in recorders:
             recorder.close()
         clock.close()
         return 1 if host.crashed else 0
@@ -131,7 +131,7 @@ def _warming_up(step: int, steps: int) -> ipc.Loading:
     return ipc.Loading(f"warming up {step} of {steps}", round((step - 1) / steps, 2))
 
 
-def _start_reader(channel: Channel, incoming: Iterator[ipc.Message]) -> IpcReader:
+def _start_reader(channel: Channel, incoming: Iterator[tuple[int, ipc.Message]]) -> IpcReader:
     reader = IpcReader(channel)
     threading.Thread(target=reader.run, args=(incoming,), name="reactor-ipc", daemon=True).start()
     return reader
@@ -140,12 +140,11 @@ def _start_reader(channel: Channel, incoming: Iterator[ipc.Message]) -> IpcReade
 def _load(
     load: ipc.Load,
     channel: Channel,
-    ring: RingWriter,
-    credits: CreditReader,
+    memory_fd: int,
     clock: SystemClock,
-    log_ids: dict[str, str],
+    log_ids: LogIds,
     run: Callable[[Coroutine[Any, Any, Any]], Any],
-) -> tuple[Host, Recorder | None]:
+) -> tuple[Host, list[Recorder]]:
     """Import, check, make and load the model; raise a ReactorError that points at the author's line."""
     project = Path(load.project)
     standard_streams = streams.installed()
@@ -174,23 +173,27 @@ def _load(
         keeps_sessions=True,
         while_loading=loading_again,
     )
-    trace = TraceRecorder(clock, channel.send) if load.trace else None
+    sessions = load.sessions or contract.sessions_per_model
+    reloads_in_place = load.reload and sessions == 1
     with _progress_reported(contract.model, progress, outputs):
         model = author.make_model(contract, config.values, project)
-        recorder = _recorder(load, channel, config.values)
+        recorders = _recorders(load, channel, config.values, sessions)
         host = Host(
             ServedModel(Version(model, contract, config.values)),
-            [Outlet(sink=IpcSink(channel, ring), lend=ring.lend, credits=credits, trace=trace, logs=recorder)],
-            HostParts(clock=clock, project=project, ids=log_ids, reload=settings if load.reload else None),
-            # The recorder closes its file some time after the session.
-            leaks=LeakGuard(lambda: read_usage(() if recorder is None else recorder.descriptors)),
+            _outlets(load, channel, memory_fd, clock, recorders, sessions),
+            HostParts(clock=clock, project=project, ids=log_ids, reload=settings if reloads_in_place else None),
+            # A recorder closes its file some time after the session.
+            leaks=LeakGuard(lambda: read_usage({fd for each in recorders for fd in each.descriptors})),
             ends_at_crash=True,
         )
         with owned_by(host.runners):
             author.call_load(model, config, project, run)
-        host.slots[0].adopt_rate()
+        for slot in host.slots:
+            slot.adopt_rate()
         contract.style.check_loaded(model)
-    return host, recorder
+        if sessions > 1:
+            author.check_copy(host.served.version)
+    return host, recorders
 
 
 def _import_model(load: ipc.Load, progress: Progress) -> Contract:
@@ -221,8 +224,37 @@ def _progress_reported(model: type[Model], progress: Progress, outputs: list[str
     model._reactor_on_progress = None
 
 
-def _recorder(load: ipc.Load, channel: Channel, config: dict[str, Any]) -> Recorder | None:
+def _outlets(
+    load: ipc.Load, channel: Channel, memory_fd: int, clock: SystemClock, recorders: list[Recorder], sessions: int
+) -> list[Outlet]:
+    """Return the outlet of each slot; the slots share the memory for frames."""
+    ring = RingWriter(memory_fd, CREDITS_BYTES)
+    outlets = []
+    for slot in range(sessions):
+        send = functools.partial(channel.send, slot=slot)
+        outlets.append(
+            Outlet(
+                sink=IpcSink(channel, ring, slot),
+                lend=ring.lend,
+                credits=CreditReader(memory_fd, send, slot),
+                trace=TraceRecorder(clock, send) if load.trace else None,
+                logs=recorders[slot] if recorders else None,
+            )
+        )
+    return outlets
+
+
+def _keep(recorders: list[Recorder], slot: int, session: str) -> None:
+    if recorders:
+        recorders[slot].keep(session)
+
+
+def _recorders(load: ipc.Load, channel: Channel, config: dict[str, Any], sessions: int) -> list[Recorder]:
+    """Return the recorder of each slot; none without --record and --reload."""
     if not load.record:
-        return None
+        return []
     options = RecordOptions(Path(load.record), with_video=load.record_video, only_kept=load.record_only_kept)
-    return Recorder(options, config, Path(load.project), on_kept=channel.send)
+    return [
+        Recorder(options, config, Path(load.project), on_kept=functools.partial(channel.send, slot=slot))
+        for slot in range(sessions)
+    ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+import functools
+from dataclasses import dataclass, replace
+from types import MethodType
 from typing import Any
 
 from reactor_runtime.authoring.contract import Contract
@@ -16,6 +19,16 @@ class Version:
     model: Model
     contract: Contract
     config: dict[str, Any]
+
+    def copied(self) -> Version:
+        """Return this version with a shallow copy of its instance: all that `load()` has made is shared.
+
+        Methods of the instance that are stored in its attributes become those of the copy.
+        """
+        model = copy.copy(self.model)
+        for name, value in vars(self.model).items():
+            vars(model)[name] = _bound_to(model, self.model, value)
+        return replace(self, model=model)
 
 
 class ServedModel:
@@ -34,3 +47,12 @@ class ServedModel:
     @property
     def contract(self) -> Contract:
         return self.version.contract
+
+
+def _bound_to(model: Model, former: Model, value: Any) -> Any:
+    """Return a method of the former instance, or a partial call of one, as that of the model; any other value as is."""
+    if isinstance(value, MethodType) and value.__self__ is former:
+        return MethodType(value.__func__, model)
+    if type(value) is functools.partial and (func := _bound_to(model, former, value.func)) is not value.func:
+        return functools.partial(func, *value.args, **value.keywords)
+    return value

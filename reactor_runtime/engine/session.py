@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.clock import Alarm, Clock
-from reactor_runtime.engine.seeds import MOST_SEEDS, seed_generators
+from reactor_runtime.engine.seeds import MOST_SEEDS, SharedGenerators, seed_generators
 from reactor_runtime.engine.session_log import ReloadOutcome, SessionLog
+from reactor_runtime.engine.step_turns import StepTurn
 from reactor_runtime.engine.trace import TraceRecorder
 from reactor_runtime.ipc.messages import StepRequest
 
@@ -56,10 +57,15 @@ class ModelSession:
         stepped: bool = False,
         seed: int | None = None,
         former: ModelSession | None = None,
+        step_turn: StepTurn | None = None,
+        generators: SharedGenerators | None = None,
     ) -> None:
         self.id = session_id
         self.client = client
         self.stepped = stepped
+        # For steps, and for the numbers that the author's code draws, where several sessions share the loaded model.
+        self.step_turn = step_turn
+        self.generators = generators
         self.seed = seed
         # The request that has reset the former session, and the one for which another session begins now.
         self.reset_by = None if former is None else former.reset_for
@@ -130,7 +136,14 @@ class ModelSession:
         """
         if self.log is not None:
             self.log.on_reload(self.steps, outcome)
-            seed_generators((self.log.seed + self.steps) % MOST_SEEDS)
+            self.seed_generators((self.log.seed + self.steps) % MOST_SEEDS)
+
+    def seed_generators(self, seed: int) -> None:
+        """Seed the generators of random numbers; of several sessions that use them each has its own states."""
+        if self.generators is None:
+            seed_generators(seed)
+        else:
+            self.generators.begin_session(self.id, seed)
 
     def fail_step(self, error: str) -> None:
         """Count a step that raised an exception, with this message, which does not end the session."""

@@ -35,11 +35,11 @@ from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import LoggedSink, SwitchableSink
 from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings
 from reactor_runtime.engine.runtime import ModelRuntime
-from reactor_runtime.engine.seeds import seed_generators
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.session_log import CurrentLog, ReloadOutcome
 from reactor_runtime.engine.session_state import SessionState
+from reactor_runtime.engine.step_turns import StepTurn
 from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
@@ -60,9 +60,10 @@ class SessionHost:
     `receive_message` takes the messages of the server for its sessions; their output goes to the outlet.
     """
 
-    def __init__(self, host: ModelHost, served: ServedModel, outlet: Outlet, parts: HostParts) -> None:
+    def __init__(self, host: ModelHost, index: int, outlet: Outlet, parts: HostParts) -> None:
         self._host = host
-        self.served = served
+        # Where several sessions share the loaded model, each has a copy of it.
+        self.served = served = host.served if host.step_turns is None else ServedModel(host.served.version)
         self._project = parts.project
         self._clock = clock = parts.clock
         self._failed = parts.failed
@@ -125,6 +126,7 @@ class SessionHost:
             on_step=parts.on_step,
             uploads=self.uploads,
         )
+        self._step_turn = None if host.step_turns is None else StepTurn(host.step_turns, index)
         self._driver = make_driver(driver_parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
@@ -233,6 +235,7 @@ class SessionHost:
         """Serve sessions until Shutdown, or until the model has crashed."""
         self._loop = asyncio.get_running_loop()
         self._serves = True
+        self._take_copy()
         self._driver.start()
         self._moderation.start()
         while (start := await self._starts.get()) is not None and not self._host.crashed:
@@ -244,13 +247,9 @@ class SessionHost:
         """End the thread for moderation: it waits for author's code that may block it."""
         self._moderation.close()
 
-    def start_no_other(self) -> None:
-        """Return from `serve` when the session that runs has ended."""
-        self._starts.put_nowait(None)
-
     def end(self) -> None:
         """Stop the session that runs, and return from `serve` when it has ended."""
-        self.start_no_other()
+        self._starts.put_nowait(None)
         if self._current is not None:
             self._driver.stop_session(self._current[0])
 
@@ -284,7 +283,10 @@ class SessionHost:
             await asyncio.sleep(0)
         patience.cancel()
         inputs.stop()
-        self._ids.clear()
+        self._ids.end_session(session.id)
+        if self._step_turn is not None:
+            # A `run()` that goes on is that of the loaded model; each session gets a copy.
+            await self._driver.aclose()
         if raised is not None:
             raise author.warm_up_failure(raised, warm_up.step, self._project) from raised
         warm_up.check_output()
@@ -340,7 +342,7 @@ class SessionHost:
             at = failure.where or "-"
             logger.error("the session failed id=%s at=%s", session.id, at, exc_info=errors.from_author(raised))
         session.end_log("" if failure is None else failure.message)
-        self._ids.clear()
+        self._ids.end_session(session.id)
         if self._trace is not None:
             self._trace.flush(session.id)
         self._stopped.discard(session.id)
@@ -374,6 +376,8 @@ class SessionHost:
             stepped=start.stepped,
             seed=start.seed if log is None else log.seed,
             former=former,
+            step_turn=self._step_turn,
+            generators=self._host.generators,
         )
         if start.session in self._stopped:
             session.stop()
@@ -392,13 +396,21 @@ class SessionHost:
             _send=lambda message: self.runtime.send(message, client),
         )
 
+    def _take_copy(self) -> None:
+        """Serve a fresh copy of the loaded model, if several sessions share it."""
+        if self.served is not self._host.served:
+            version = self.served.version = self._host.served.version.copied()
+            self.attach(version.model, version.contract)
+
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""
+        if self._serves and not self._driver.runs_between_sessions:
+            self._take_copy()
         dispatcher = self._driver.dispatcher(session)
         if self._current is not None:
             # What came since the reset waits there.
             dispatcher.continue_from(self._current[1])
-        self._ids.update(session=session.id, client=session.client.id)
+        self._ids.begin_session(session.id, session.client.id)
         self._current = session, dispatcher
         self.runtime.begin_session(session)
         self._moderation.begin_session(session, lambda checked: self._accept(checked, dispatcher.accept))
@@ -408,7 +420,7 @@ class SessionHost:
             self.uploads.begin_session(session.id)
         self._file_hook.begin_session(session, dispatcher)
         if session.seed is not None:
-            seed_generators(session.seed)
+            session.seed_generators(session.seed)
         if session.log is not None:
             session.log.on_begin()
         self._end_watch.on_start(session.id)
@@ -422,6 +434,8 @@ class SessionHost:
                 raise
             self._failed(raised)
             ended_by = raised
+        if session.generators is not None:
+            session.generators.end_session(session.id)
         self._end_watch.on_end()
         self._moderation.end_session()
         self.runtime.end_session()

@@ -23,9 +23,9 @@ class Channel:
         self._forked = self._closed = False
         self._framing = Framing()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Message, slot: int = 0) -> None:
         """Write one whole message; raise OSError when the other side is gone. Do nothing in a forked child."""
-        data = encode(message)
+        data = encode(message, slot)
         with self._lock:
             if not self._forked:
                 self._socket.sendall(data)
@@ -37,8 +37,8 @@ class Channel:
         self._lock = threading.Lock()
         self._socket.close()
 
-    def __iter__(self) -> Iterator[Message]:
-        """Yield messages until the other side closes."""
+    def __iter__(self) -> Iterator[tuple[int, Message]]:
+        """Yield messages with their slots until the other side closes."""
         while data := self._receive():
             yield from self._framing.feed(data)
 

@@ -14,8 +14,12 @@ from collections.abc import Callable, Iterator
 
 from reactor_runtime.ipc.messages import Credit, CreditsTaken
 
-# The memory before the pixels: whole pages on every platform.
-CREDITS_BYTES = 16384
+# The memory of a slot: whole pages on every platform.
+SLOT_BYTES = 16384
+# The most sessions that share a loaded model.
+MOST_SESSIONS = 64
+# The memory before the pixels. Pages that are not written do not exist.
+CREDITS_BYTES = MOST_SESSIONS * SLOT_BYTES
 # The credit's number, from 1 on, the number of its bundle, `ready_at`, and a checksum of these.
 _HEAD = struct.Struct("=QQd")
 _CREDIT = struct.Struct("=QQdI")
@@ -25,10 +29,10 @@ UNNEEDED = 32
 
 
 class CreditWriter:
-    """Write credits; the server's end."""
+    """Write the credits of a slot; the server's end."""
 
-    def __init__(self, fd: int) -> None:
-        self._memory = mmap.mmap(fd, CREDITS_BYTES)
+    def __init__(self, fd: int, slot: int = 0) -> None:
+        self._memory = mmap.mmap(fd, SLOT_BYTES, offset=slot * SLOT_BYTES)
         self._written = self._taken = 0
         self._as_messages = False
         self._last: Credit | None = None
@@ -58,13 +62,13 @@ class CreditWriter:
 
 
 class CreditReader:
-    """Take credits; the engine's end. Belongs to the model's thread.
+    """Take the credits of a slot; the engine's end. Belongs to the model's thread.
 
     `send` sends a message to the server.
     """
 
-    def __init__(self, fd: int, send: Callable[[CreditsTaken], object]) -> None:
-        self._memory = mmap.mmap(fd, CREDITS_BYTES, access=mmap.ACCESS_READ)
+    def __init__(self, fd: int, send: Callable[[CreditsTaken], object], slot: int = 0) -> None:
+        self._memory = mmap.mmap(fd, SLOT_BYTES, access=mmap.ACCESS_READ, offset=slot * SLOT_BYTES)
         self._send = send
         self._taken = self._reported = 0
         self._as_messages = self._waits = False

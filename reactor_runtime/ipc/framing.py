@@ -1,4 +1,7 @@
-"""The bytes of a message: two lengths, a JSON array of its name and its fields in order, and a file or nothing."""
+"""The bytes of a message: a slot, two lengths, a JSON array of its name and its fields in order, and a file or nothing.
+
+A message about a session has the slot of that session, of the slots of the loaded model; all others have slot 0.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from reactor_runtime.ipc.messages import (
     UploadedBytes,
 )
 
-LENGTHS = struct.Struct(">II")
+HEAD = struct.Struct(">BII")
 
 # json.dumps would create an encoder for each message, and json.loads look for the encoding of its bytes.
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
@@ -34,37 +37,40 @@ class Framing:
         self._most_bytes = most_bytes
         self._pending = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Message]:
-        """Add bytes and yield every message they complete; raise ValueError at the head of one that is too large."""
+    def feed(self, data: bytes) -> Iterator[tuple[int, Message]]:
+        """Add bytes and yield every message they complete, with its slot.
+
+        Raises ValueError at the head of a message that is too large.
+        """
         pending = self._pending
         pending += data
         start = 0
         try:
-            while len(pending) - start >= LENGTHS.size:
-                body_size, file_size = LENGTHS.unpack_from(pending, start)
+            while len(pending) - start >= HEAD.size:
+                slot, body_size, file_size = HEAD.unpack_from(pending, start)
                 if body_size + file_size > self._most_bytes:
                     raise ValueError(f"a message of {body_size + file_size} bytes is above {self._most_bytes}")
-                body = start + LENGTHS.size
+                body = start + HEAD.size
                 file = body + body_size
                 if len(pending) < file + file_size:
                     break
                 start = file + file_size
-                yield _decode(pending[body:file], pending[file:start])
+                yield slot, _decode(pending[body:file], pending[file:start])
         finally:
             del pending[:start]
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Message, slot: int = 0) -> bytes:
     """Return the bytes of a message."""
-    return b"".join(encode_parts(message))
+    return b"".join(encode_parts(message, slot))
 
 
-def encode_parts(message: Message) -> tuple[bytes, bytes]:
+def encode_parts(message: Message, slot: int = 0) -> tuple[bytes, bytes]:
     """Return the bytes of a message in two parts; the second is its file, not copied, or empty."""
     kind = type(message)
     file = message.file if isinstance(message, ClientMedia | UploadedBytes) else b""
     body = _to_json([kind.__name__, *_FIELDS[kind](message)]).encode()
-    return LENGTHS.pack(len(body), len(file)) + body, file
+    return HEAD.pack(slot, len(body), len(file)) + body, file
 
 
 def _decode(body: bytearray, file: bytearray) -> Message:

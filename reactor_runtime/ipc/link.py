@@ -39,7 +39,9 @@ class MessageBudget:
 
 
 class Link(asyncio.Protocol):
-    """Call `receive` with each message of the engine, in turns of 1 ms, between which the loop serves the others.
+    """Call `receive` with the slot of each message of the engine and the message, in turns of 1 ms.
+
+    Between these the loop serves the others.
 
     Messages take at most `share` of the loop's time, beyond a burst of 0.1 s; further messages wait in the socket.
     `cpu_s` reads the CPU time of the thread, so that a busy machine does not count. The future `lost` is done when the
@@ -48,7 +50,7 @@ class Link(asyncio.Protocol):
 
     def __init__(
         self,
-        receive: Callable[[Message], None],
+        receive: Callable[[int, Message], None],
         clock: Clock,
         *,
         share: float,
@@ -61,7 +63,7 @@ class Link(asyncio.Protocol):
         self._budget = MessageBudget(share, clock.now())
         self._framing = Framing(MOST_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._rest: Iterator[Message] = iter(())
+        self._rest: Iterator[tuple[int, Message]] = iter(())
         # Whether reading is paused because another turn follows.
         self._continues = False
         self._disconnected = False
@@ -71,7 +73,7 @@ class Link(asyncio.Protocol):
     async def open(
         cls,
         sock: socket.socket,
-        receive: Callable[[Message], None],
+        receive: Callable[[int, Message], None],
         clock: Clock,
         *,
         share: float,
@@ -87,10 +89,10 @@ class Link(asyncio.Protocol):
         """Return whether the engine has not read more than 4 MiB, so that callers should refuse what they can."""
         return self._transport is not None and self._transport.get_write_buffer_size() > MOST_BACKLOG_BYTES
 
-    def send(self, message: ToEngine) -> None:
+    def send(self, message: ToEngine, slot: int = 0) -> None:
         """Write a message without waiting; do nothing if the connection is closed."""
         if self._transport is not None and not self._transport.is_closing():
-            head, file = encode_parts(message)
+            head, file = encode_parts(message, slot)
             self._transport.write(head)
             if file:
                 # Joined with the head, 16 MiB would be copied on the loop.
@@ -113,8 +115,8 @@ class Link(asyncio.Protocol):
         began = self._cpu_s()
         spent_s, is_over = 0.0, True
         try:
-            for message in self._rest:
-                self._receive(message)
+            for slot, message in self._rest:
+                self._receive(slot, message)
                 spent_s = self._cpu_s() - began
                 if spent_s >= TURN_S:
                     is_over = False

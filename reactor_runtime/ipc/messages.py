@@ -18,6 +18,7 @@ class Load:
     sessions, "" for none; with `record_only_kept` it gets only those that a KeepRecording asks for. `presets` are those
     of the manifest, which have to fit the model. `config` is None if only the model reads `config_file`;
     `merged_config` is where an engine writes it, for a `load()` that takes a path, if it is not that of `config_file`.
+    `sessions` is how many sessions share the loaded model; 0: as many as the class says.
     """
 
     project: str
@@ -36,6 +37,7 @@ class Load:
     presets: dict[str, Any] = field(default_factory=dict)
     config_file: str = ""
     merged_config: str = ""
+    sessions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +233,10 @@ class Reloaded:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """engine → server: load() is done, sessions can start."""
+    """engine → server: load() is done, and so many sessions can start, in the slots from 0 on."""
 
     load_s: float
+    sessions: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from reactor_runtime.errors import ModelFailed
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.housekeeping import keep_running
-from reactor_runtime.server.options import Operator, ReloadReport, ServerReady, ServerStatistics
+from reactor_runtime.server.options import Operator, ReloadReport, ServerStatistics
 from reactor_runtime.server.routes.uploads import UploadRoute
 from reactor_runtime.server.routes.websocket import MessageRouter
 from reactor_runtime.server.sessions.admission import Admission
@@ -138,5 +138,4 @@ class EngineBackend:
             self._operator.on_reload(report)
 
     def _on_ready(self, slot: EngineSlot, load_s: float) -> None:
-        slots = self.admission.slots
-        self._operator.on_ready(ServerReady(load_s, slots.ready_count, len(slots), self._engines.gpu_of(slot.number)))
+        self._operator.on_ready(self._engines.report_ready(slot, load_s))

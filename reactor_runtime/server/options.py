@@ -95,7 +95,9 @@ class ServeOptions:
     max_waiting: int = 16
     max_viewers: int = 100
     limits: TurnLimits = field(default_factory=TurnLimits)
+    # How often the model is loaded, and how many sessions share it each time; 0: as many as its class says.
     sessions: int = 1
+    sessions_per_model: int = 0
     shared: bool = False
     # Video for clients that can decode it: "auto", "always" or "never".
     codec: str = "auto"
@@ -155,12 +157,16 @@ class LoadingProgress:
 
 @dataclass(frozen=True, slots=True)
 class ServerReady:
-    """How long an engine took to load the model, how many of `engines` are ready, and the GPU of this one."""
+    """How long an engine took to load the model, how many of `engines` are ready, and the GPU of this one.
+
+    So many `sessions` share the loaded model.
+    """
 
     load_s: float
     ready: int = 1
     engines: int = 1
     gpu: str = ""
+    sessions: int = 1
 
 
 @dataclass(frozen=True, slots=True)

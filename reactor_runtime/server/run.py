@@ -49,7 +49,7 @@ from reactor_runtime.server.security.gate import RequestGate
 from reactor_runtime.server.security.proxies import Proxies
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.sessions.slot import S, SlotSettings
-from reactor_runtime.server.workers.engine import EnginePhase
+from reactor_runtime.server.workers.engine import EnginePhase, EngineStatus
 
 logger = logging.getLogger(__name__)
 
@@ -238,7 +238,7 @@ class Service(Generic[S]):
 
     async def _tick(self) -> None:
         """Send clients statistics once a second, and the progress of loading twice a second."""
-        reported_s: dict[S, float] = {}
+        reported_s: dict[EngineStatus, float] = {}
         for count in itertools.count(1):
             await asyncio.sleep(TICK_S)
             if self._stop.is_set():
@@ -252,7 +252,7 @@ class Service(Generic[S]):
             for slot in self._admission.slots:
                 slot.send_progress()
                 if slot.engine.phase is EnginePhase.LOADING:
-                    reported_s[slot] = self._report_loading(slot, reported_s.get(slot, 0.0))
+                    reported_s[slot.engine] = self._report_loading(slot, reported_s.get(slot.engine, 0.0))
                 elif count % 2 == 0:
                     slot.send_statistics(self._clock.now())
 

@@ -11,7 +11,7 @@ import pytest
 from reactor_runtime.engine.ipc_reader import MOST_EVENT_BYTES
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
-from reactor_runtime.ipc.framing import LENGTHS
+from reactor_runtime.ipc.framing import HEAD
 from reactor_runtime.ipc.process import EngineProcess
 from tests.timeouts import TIMEOUT_S
 
@@ -79,7 +79,7 @@ def channel(engine: EngineProcess, tmp_path: Path) -> Channel:
 
 
 def wait_for(channel: Channel, kind: type[ipc.Message]) -> ipc.Message:
-    return next(message for message in channel if isinstance(message, kind))
+    return next(message for _, message in channel if isinstance(message, kind))
 
 
 def test_whatever_validation_raises_is_an_error_reply(channel: Channel, engine: EngineProcess, output: Path) -> None:
@@ -99,7 +99,7 @@ def test_the_limit_of_bytes_counts_only_events_that_wait(channel: Channel) -> No
     large = '{"to": {"x": 1}}' + " " * (MOST_EVENT_BYTES // 2)
     for ticket in range(4):
         channel.send(ipc.ClientEvent("s-1", "c-1", ticket, "move", large))
-        answers = (each for each in channel if isinstance(each, ipc.EventApplied | ipc.EventRefused))
+        answers = (each for _, each in channel if isinstance(each, ipc.EventApplied | ipc.EventRefused))
         assert next(answers) == ipc.EventApplied("s-1", "c-1", ticket, ticket + 1)
     channel.send(ipc.ClientEvent("s-1", "c-1", 4, "move", 2 * large))
     refused = wait_for(channel, ipc.EventRefused)
@@ -110,7 +110,7 @@ def test_the_limit_of_bytes_counts_only_events_that_wait(channel: Channel) -> No
 def test_an_exception_while_reading_is_printed_and_ends_the_process_with_status_1(
     channel: Channel, engine: EngineProcess, output: Path
 ) -> None:
-    engine.socket.sendall(LENGTHS.pack(4, 0) + b"nope")
+    engine.socket.sendall(HEAD.pack(0, 4, 0) + b"nope")
     assert engine.wait(TIMEOUT_S) == 1
     assert "JSONDecodeError" in output.read_text()
     del channel

@@ -23,9 +23,9 @@ def ends() -> Iterator[tuple[Channel, Channel]]:
 def test_messages_arrive_in_order_until_the_other_side_closes(ends: tuple[Channel, Channel]) -> None:
     ours, theirs = ends
     for number in range(3):
-        ours.send(Loading(f"line {number}"))
+        ours.send(Loading(f"line {number}"), slot=number)
     ours.close()
-    assert list(theirs) == [Loading("line 0"), Loading("line 1"), Loading("line 2")]
+    assert list(theirs) == [(0, Loading("line 0")), (1, Loading("line 1")), (2, Loading("line 2"))]
 
 
 def test_threads_never_mix_their_messages(ends: tuple[Channel, Channel]) -> None:
@@ -40,7 +40,7 @@ def test_threads_never_mix_their_messages(ends: tuple[Channel, Channel]) -> None
     for thread in threads:
         thread.start()
     incoming = iter(theirs)
-    received = [next(incoming) for _ in range(200)]
+    received = [next(incoming)[1] for _ in range(200)]
     for thread in threads:
         thread.join(TIMEOUT_S)
     assert all(received.count(message) == 50 for message in each)
@@ -60,7 +60,7 @@ def test_a_forked_child_sends_nothing_and_does_not_hold_the_connection_open() ->
     child.send(Loading("from the child"))
     parent.send(Loading("from the parent"))
     parent.close()
-    assert list(other) == [Loading("from the parent")]
+    assert list(other) == [(0, Loading("from the parent"))]
     other.close()
 
 

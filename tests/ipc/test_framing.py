@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactor_runtime.ipc.credits import MOST_SESSIONS
 from reactor_runtime.ipc.framing import Framing, encode
 from reactor_runtime.ipc.messages import (
     BundleFrame,
@@ -62,9 +63,9 @@ messages = st.one_of([instances(kind) for kind in KINDS])
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_of_message_comes_back_equal(kind: type) -> None:
-    @given(instances(kind))
-    def comes_back(message: Message) -> None:
-        assert list(Framing().feed(encode(message))) == [message]
+    @given(instances(kind), st.integers(0, MOST_SESSIONS - 1))
+    def comes_back(message: Message, slot: int) -> None:
+        assert list(Framing().feed(encode(message, slot))) == [(slot, message)]
 
     comes_back()
 
@@ -76,13 +77,13 @@ def test_messages_come_whole_however_the_stream_is_chopped(sent: list[Message], 
     received: list[Message] = []
     while start < len(stream):
         end = start + sizes[chop % len(sizes)]
-        received += framing.feed(stream[start:end])
+        received += [message for _, message in framing.feed(stream[start:end])]
         start, chop = end, chop + 1
     assert received == sent
 
 
 def test_an_answer_keeps_the_message_its_handler_returned() -> None:
-    (answer,) = Framing().feed(encode(EventApplied("s", "c", 7, 1, ("progress", {"step": 3}))))
+    ((_, answer),) = Framing().feed(encode(EventApplied("s", "c", 7, 1, ("progress", {"step": 3}))))
     assert isinstance(answer, EventApplied)
     assert answer.reply is not None
     kind, data = answer.reply
@@ -94,4 +95,4 @@ def test_a_receiver_that_fails_at_one_message_loses_no_other() -> None:
     stream = encode(StateChanged("s", {"a": 1})) + encode(MessageSent("s", "hello", {}))
     for _ in framing.feed(stream):
         break  # what a receiver that raises does to the generator
-    assert list(framing.feed(b"")) == [MessageSent("s", "hello", {})]
+    assert list(framing.feed(b"")) == [(0, MessageSent("s", "hello", {}))]

@@ -8,7 +8,7 @@ import pytest
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
-from reactor_runtime.ipc.framing import LENGTHS, encode
+from reactor_runtime.ipc.framing import HEAD, encode
 from reactor_runtime.ipc.link import AT_ONCE_S, MOST_BACKLOG_BYTES, MOST_MESSAGE_BYTES, Link, MessageBudget
 from tests.fakes import FakeClock
 from tests.timeouts import TIMEOUT_S
@@ -18,7 +18,11 @@ async def open_link() -> tuple[Link, Channel, asyncio.Queue[ipc.Message]]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     received: asyncio.Queue[ipc.Message] = asyncio.Queue()
-    return await Link.open(ours, received.put_nowait, FakeClock(), share=1), Channel(theirs), received
+    return (
+        await Link.open(ours, lambda _, message: received.put_nowait(message), FakeClock(), share=1),
+        Channel(theirs),
+        received,
+    )
 
 
 async def test_messages_go_both_ways() -> None:
@@ -26,8 +30,8 @@ async def test_messages_go_both_ways() -> None:
     engine.send(ipc.Ready(1.5))
     async with asyncio.timeout(TIMEOUT_S):
         assert await received.get() == ipc.Ready(1.5)
-        link.send(ipc.StopSession("s-1"))
-        assert await asyncio.to_thread(lambda: next(iter(engine))) == ipc.StopSession("s-1")
+        link.send(ipc.StopSession("s-1"), slot=3)
+        assert await asyncio.to_thread(lambda: next(iter(engine))) == (3, ipc.StopSession("s-1"))
     link.close()
     engine.close()
     await asyncio.wait_for(link.lost, TIMEOUT_S)
@@ -67,7 +71,7 @@ class Receiver:
         self.received: list[ipc.Message] = []
         self.has_received = asyncio.Event()
 
-    def receive(self, message: ipc.Message) -> None:
+    def receive(self, _: int, message: ipc.Message) -> None:
         self.received.append(message)
         self.has_received.set()
 
@@ -149,8 +153,8 @@ async def test_a_message_above_4_mib_ends_the_link_at_its_head_after_those_befor
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     received: list[ipc.Message] = []
-    link = await Link.open(ours, received.append, FakeClock(), share=1)
-    theirs.sendall(encode(ipc.Ready(1.5)) + LENGTHS.pack(MOST_MESSAGE_BYTES, 1))
+    link = await Link.open(ours, lambda _, message: received.append(message), FakeClock(), share=1)
+    theirs.sendall(encode(ipc.Ready(1.5)) + HEAD.pack(0, MOST_MESSAGE_BYTES, 1))
     with pytest.raises(ValueError, match="a message of 4194305 bytes is above 4194304"):
         await asyncio.wait_for(link.lost, TIMEOUT_S)
     assert received == [ipc.Ready(1.5)]
@@ -161,7 +165,7 @@ async def test_an_exception_of_the_receiver_ends_the_link_and_is_raised_by_lost(
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
 
-    def fail(message: ipc.Message) -> None:
+    def fail(_: int, message: ipc.Message) -> None:
         raise KeyError(message)
 
     link = await Link.open(ours, fail, FakeClock(), share=1)

@@ -89,7 +89,7 @@ def load(engine: EngineProcess, project: Path, body: str) -> Channel:
     engine.socket.setblocking(True)
     channel = Channel(engine.socket)
     channel.send(ipc.Load(str(project), "slow", "Slow", {}, "info", "text"))
-    assert any(message == ipc.Loading("loading") for message in channel)
+    assert any(message == ipc.Loading("loading") for _, message in channel)
     return channel
 
 

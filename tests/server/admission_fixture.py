@@ -75,6 +75,8 @@ class AdmissionFixture:
         slot = EngineSlot(
             len(self.admission.slots) + 1,
             engine=engine,
+            send=engine.send,
+            ids=self.admission.settings.ids(len(self.admission.slots) + 1),
             subscribers=subscribers,
             playout=playout,
             wait_queue=self.admission.wait_queue,

@@ -19,6 +19,9 @@ from reactor_runtime.authoring.tracks.inputs import compile_inputs, join_all
 from reactor_runtime.authoring.tracks.tracks import Output
 
 _OUTPUTS = "__reactor_outputs__"
+_NUMBERS = ("warmup", "max_fps", "sessions_per_model")
+# The most sessions that share a loaded model.
+MOST_SESSIONS = 64
 
 
 class Model:
@@ -31,6 +34,8 @@ class Model:
     buffer_size: int | None = 4
     max_fps: float = 60
     warmup: int = 0
+    # How many sessions share a loaded model, each with a shallow copy of it.
+    sessions_per_model: int = 1
     # Attributes of the runtime have this prefix, because authors keep anything else on `self`.
     # The engine sets it while the model loads.
     _reactor_on_progress: Callable[[float | None, str], None] | None = None
@@ -114,7 +119,13 @@ def _store_selected_outputs(cls: type, scope: Scope) -> None:
 
 
 def _check_rates(cls: type) -> None:
-    checks = {"fps": _check_rate, "max_fps": _check_rate, "buffer_size": _check_size, "warmup": check_steps}
+    checks = {
+        "fps": _check_rate,
+        "max_fps": _check_rate,
+        "buffer_size": _check_size,
+        "warmup": check_steps,
+        "sessions_per_model": _check_sessions,
+    }
     for name, check in checks.items():
         if name in vars(cls) and not _is_own_method(name, vars(cls)[name]):
             with declared_at(cls, name):
@@ -126,14 +137,14 @@ def _check_rates(cls: type) -> None:
 
 
 def number_of(model: Model | type[Model], name: str) -> float:
-    """Return `warmup` or `max_fps` of a model; the default where its author has a method of that name."""
+    """Return one of `_NUMBERS` of a model; the default where its author has a method of that name."""
     value: float = getattr(model, name)
     default: float = getattr(Model, name)
     return default if _is_own_method(name, value) else value
 
 
 def _is_own_method(name: str, value: object) -> bool:
-    return name in ("warmup", "max_fps") and callable(value)
+    return name in _NUMBERS and callable(value)
 
 
 def _check_rate(value: object, where: str) -> None:
@@ -146,6 +157,12 @@ def _check_rate(value: object, where: str) -> None:
 def _check_size(value: object, where: str) -> None:
     if value is not None:
         _check_whole(value, where, of="frames", least=1)
+
+
+def _check_sessions(value: object, where: str) -> None:
+    _check_whole(value, where, of="sessions", least=1)
+    if isinstance(value, Integral) and value > MOST_SESSIONS:
+        raise ValueError(f"{where} must be at most {MOST_SESSIONS}, not {value!r}")
 
 
 def check_steps(value: object, where: str) -> None:

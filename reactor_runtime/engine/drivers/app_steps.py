@@ -49,7 +49,19 @@ class _Steps:
             self._session.refuse_step(error.reason or str(error) or type(error).__name__)
             return Idle
         self._session.refuse_step("")
-        returned = await self._process(self._generate(given))
+        if (turn := self._session.step_turn) is None:
+            outcome = self._generate(given)
+        else:
+            asked_at = self._session.now()
+            await turn.take()
+            self._timer.others_s = self._session.now() - asked_at
+            if (generators := self._session.generators) is not None:
+                generators.enter(self._session.id)
+            try:
+                outcome = self._generate(given)
+            finally:
+                turn.release()
+        returned = await self._process(outcome)
         if not isinstance(returned, StepCompleted):
             return returned
         if returned.error is not None:

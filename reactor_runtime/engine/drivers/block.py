@@ -44,6 +44,7 @@ class BlockDriver:
     """Serve one session after the other on the same model; belongs to the loop's thread."""
 
     reports_end: ClassVar[bool] = True
+    runs_between_sessions: ClassVar[bool] = False
 
     def __init__(self, parts: DriverParts) -> None:
         self._served = parts.served

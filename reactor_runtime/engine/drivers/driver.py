@@ -109,6 +109,8 @@ class Driver(Protocol):
 
     # The driver itself logs a session that does not end.
     reports_end: ClassVar[bool]
+    # The author's code that makes the frames runs between sessions too, on the same instance.
+    runs_between_sessions: ClassVar[bool]
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""

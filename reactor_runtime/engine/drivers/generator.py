@@ -37,6 +37,7 @@ class GeneratorDriver:
     """
 
     reports_end: ClassVar[bool] = False
+    runs_between_sessions: ClassVar[bool] = False
 
     def __init__(self, parts: DriverParts, start_steps: StartSteps = start_pipeline) -> None:
         self._start_steps = start_steps
@@ -218,11 +219,21 @@ class GeneratorDriver:
                 self._waited_s += self._clock.now() - waits_from
 
     async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps, hooks: SessionHooks) -> None:
+        if (turn := session.step_turn) is not None:
+            turn.due_at = self._emitter.pace.due_at(self._clock.now())
+            if steps.computes_at_once:
+                await turn.take()
+            if session.generators is not None:
+                session.generators.enter(session.id)
         timer = self._timer
         timer.begin()
         between_s = self._worked_since_made(timer.began)
         self._emitter.first_step.start_timer()
-        item = await steps.next()
+        try:
+            item = await steps.next()
+        finally:
+            if turn is not None:
+                turn.release()
         while True:
             step_s = timer.step_s()
             self._on_step(item, step_s)

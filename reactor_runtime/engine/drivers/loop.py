@@ -26,6 +26,7 @@ class LoopDriver:
     """
 
     reports_end: ClassVar[bool] = False
+    runs_between_sessions: ClassVar[bool] = True
 
     def __init__(self, parts: DriverParts) -> None:
         self._served = parts.served

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from functools import partial
 from types import AsyncGeneratorType, FrameType, GeneratorType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.engine.served import Version
@@ -17,6 +17,9 @@ _Call = tuple[Callable[[], Awaitable[object]], asyncio.Future[object]]
 
 class Steps(Protocol):
     """Make one output per step; raise StopAsyncIteration when the generator has ended."""
+
+    # Whether `next` never waits on the loop.
+    computes_at_once: ClassVar[bool]
 
     async def next(self) -> object: ...
 
@@ -49,6 +52,8 @@ class StepTimer:
         """Begin to measure a step."""
         # Seconds that the author gives in place of the measured ones.
         self.given_s: float | None = None
+        # Seconds in which other sessions made steps.
+        self.others_s = 0.0
         self.began = self._now()
         self._began_s = self.seconds()
         self._waited_before_s = self._waited_s()
@@ -61,11 +66,13 @@ class StepTimer:
         """Return how long the step has computed until `now`."""
         if self.given_s is not None:
             return self.given_s
-        return now - self.began - (self._waited_s() - self._waited_before_s)
+        return now - self.began - self.others_s - (self._waited_s() - self._waited_before_s)
 
 
 class SyncSteps:
     """Step a generator on the model's thread."""
+
+    computes_at_once: ClassVar[bool] = True
 
     def __init__(self, generator: Generator[Any, None, Any]) -> None:
         self._generator = generator
@@ -103,6 +110,8 @@ class AsyncSteps:
 
     A step that waits ends with SessionStopped when the client leaves.
     """
+
+    computes_at_once: ClassVar[bool] = False
 
     def __init__(self, generator: AsyncGenerator[Any, None], session: ModelSession) -> None:
         self._generator = generator

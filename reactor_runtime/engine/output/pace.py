@@ -155,6 +155,11 @@ class Pace:
         recent = [due for due in dues if due > now - OVER_S]
         return min(recent or dues, default=0.0) - max(self._lead.value_s, self._block_lead_s)
 
+    def due_at(self, now: float) -> float:
+        """Return when the output of the next step is due; `now` if that is at once."""
+        dues = [schedule.upcoming for schedule in (self.schedule, self._alone) if schedule.upcoming is not None]
+        return min((due for due in dues if due > now - OVER_S), default=now)
+
     def over_at(self, *, alone: bool) -> float:
         """Return when the newest bundle, or with `alone` the newest sound without a frame, has been shown."""
         return (self._alone if alone else self.schedule).upcoming or 0.0

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.ipc.channel import Channel
+from reactor_runtime.ipc.credits import MOST_SESSIONS
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, EventApplied, MessageSent, ToServer
 from reactor_runtime.ipc.ring import RingWriter
 
@@ -116,23 +117,24 @@ class LoggedSink:
 
 
 class IpcSink:
-    """Write bundles into shared memory and send the server their offsets."""
+    """Write the bundles of a slot into shared memory, which all slots use, and send the server their offsets."""
 
-    def __init__(self, channel: Channel, ring: RingWriter) -> None:
+    def __init__(self, channel: Channel, ring: RingWriter, slot: int = 0) -> None:
         self._channel = channel
         self._ring = ring
+        self._slot = slot
 
     def send_bundle(self, bundle: OutgoingBundle) -> None:
         try:
-            self._channel.send(self._written(bundle))
+            self._channel.send(self._written(bundle), self._slot)
         except BaseException:
             # The server has not received the bundle, so no credit will follow.
-            self._ring.release(bundle.number)
+            self.release(bundle.number)
             raise
 
     def _written(self, bundle: OutgoingBundle) -> Bundle:
         arrays = [piece.payload for piece in bundle.pieces if not isinstance(piece.payload, Black)]
-        offsets = iter(self._ring.write(bundle.number, arrays) if arrays else ())
+        offsets = iter(self._ring.write(bundle.number * MOST_SESSIONS + self._slot, arrays) if arrays else ())
         frames, sounds = [], []
         for piece in bundle.pieces:
             payload = piece.payload
@@ -165,7 +167,7 @@ class IpcSink:
         )
 
     def send(self, message: ToServer) -> None:
-        self._channel.send(message)
+        self._channel.send(message, self._slot)
 
     def release(self, number: int) -> None:
-        self._ring.release(number)
+        self._ring.release(number * MOST_SESSIONS + self._slot)

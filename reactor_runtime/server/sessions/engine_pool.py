@@ -6,17 +6,20 @@ Engines load one after the other, and stop together.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reactor_runtime.config import merged_path
 from reactor_runtime.errors import ReactorError, UsageError
-from reactor_runtime.ipc.messages import Ended, Load, Message, Reloaded
+from reactor_runtime.ipc.messages import Bundle, Ended, Load, Loading, Message, Reloaded
 from reactor_runtime.ipc.process import EngineProcess
+from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.cohorts import VideoDelivery
 from reactor_runtime.server.delivery.fanout import Fanout
@@ -26,7 +29,7 @@ from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.encoding.encodings import video_encodings
 from reactor_runtime.server.housekeeping import keep_running
-from reactor_runtime.server.options import ReloadReport, ServeOptions
+from reactor_runtime.server.options import ReloadReport, ServeOptions, ServerReady
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
@@ -41,10 +44,20 @@ RECORDINGS = "recordings"
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
+    """Hold a loaded model and the slots that share it; callbacks for these are in the same order."""
+
+    number: int
     supervisor: Supervisor
-    playout: Playout
-    slot: EngineSlot
     output: EngineOutput
+    ids: dict[str, str]
+    slots: list[EngineSlot] = field(default_factory=list)
+    on_bundle: list[Callable[[Bundle, RingReader], None]] = field(default_factory=list)
+    on_message: list[Callable[[Message], None]] = field(default_factory=list)
+
+    def log_ids(self) -> Mapping[str, str]:
+        """Return the log fields of the only session, or else of the engine; any thread."""
+        sessions = [session for slot in tuple(self.slots) if (session := slot.session) is not None]
+        return sessions[0].controller.ids if len(sessions) == 1 else self.ids
 
 
 class EnginePool:
@@ -63,17 +76,23 @@ class EnginePool:
         self._options = admission.settings.options
         self._encoder = encoder
         self._loading: LoadLock = asyncio.Lock() if loading is None else loading
-        self._engines = [self._make_engine() for _ in range(self._options.sessions)]
+        # Of the slots so far.
+        self._numbers = itertools.count(1)
+        self._playouts: dict[EngineSlot, Playout] = {}
+        # The tasks of the playouts, while the pool runs.
+        self._playing: dict[EngineSlot, asyncio.Task[None]] | None = None
+        self._engines = [self._make_engine(number) for number in range(1, self._options.sessions + 1)]
 
     async def run(self) -> None:
         """Run all engines until cancelled; raise the failure of the last one when none is left."""
         tasks = [asyncio.create_task(self._run_engine(engine)) for engine in self._engines]
-        tasks += [asyncio.create_task(keep_running(engine.playout.run, "the playout")) for engine in self._engines]
+        self._playing = {slot: _play(playout) for slot, playout in self._playouts.items()}
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
             for task in done:
                 task.result()
         finally:
+            tasks += self._playing.values()
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -112,8 +131,7 @@ class EnginePool:
             merged = None if manifest.config_path is None else merged_path(manifest.config_path)
         options = self._options = replace(self._options, manifest=manifest, config=config, merged_config=merged)
         for engine in self._engines:
-            ids, mark = engine.slot.ids, engine.output.log_mark
-            load = _load_message(options, engine=ids.get("engine", ""), log_mark=mark)
+            load = _load_message(options, engine=engine.ids.get("engine", ""), log_mark=engine.output.log_mark)
             engine.supervisor.reload(load, everything=everything, restart_reason=restart_reason)
 
     @property
@@ -128,8 +146,8 @@ class EnginePool:
 
     def send_reloads_again(self) -> None:
         """Send the newest outcome of each engine again: the page reads the manifest's texts after each."""
-        for engine in self._engines:
-            engine.slot.reload.send_newest()
+        for slot in self._playouts:
+            slot.reload.send_newest()
 
     async def aclose(self) -> None:
         """Log what the engines printed last, and remove what they have written."""
@@ -147,18 +165,33 @@ class EnginePool:
         manifest = self._options.manifest
         return {**manifest.missing_variables(os.environ), **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})}
 
-    def _make_engine(self) -> _Engine:
-        settings, number = self._admission.settings, len(self._admission.slots) + 1
+    def report_ready(self, slot: EngineSlot, load_s: float) -> ServerReady:
+        """Return the report about the engine of a slot, which has loaded its model."""
+        ready = sum(engine.supervisor.phase is EnginePhase.READY for engine in self._engines)
+        engine = next(engine for engine in self._engines if slot in engine.slots)
+        return ServerReady(load_s, ready, len(self._engines), self.gpu_of(engine.number), len(engine.slots))
+
+    def _make_engine(self, number: int) -> _Engine:
+        settings = self._admission.settings
         ids, gpu = settings.ids(number), self.gpu_of(number)
-        output = EngineOutput("json" if self._options.log_format == "json" else "text", lambda: _log_ids(slot))
+        output = EngineOutput("json" if self._options.log_format == "json" else "text", lambda: engine.log_ids())
         supervisor = Supervisor(
             _load_message(self._options, engine=ids.get("engine", ""), log_mark=output.log_mark),
             settings.clock,
             self._options,
             loading=self._loading,
             start=lambda: EngineProcess(output.fds, self._variables(gpu)),
-            ids=lambda: _log_ids(slot),
+            ids=lambda: engine.log_ids(),
         )
+        engine = _Engine(number, supervisor, output, ids)
+        # Its class may say that more sessions share a loaded model, which is known when it is loaded.
+        self._add_slot(engine)
+        return engine
+
+    def _add_slot(self, engine: _Engine) -> None:
+        """Add a slot for one more session on the model of an engine."""
+        settings, supervisor = self._admission.settings, engine.supervisor
+        send = partial(supervisor.send, slot=len(engine.slots))
         subscribers = Subscribers(
             Fanout(settings.clock, _call_soon),
             LatestFrames(self._encoder),
@@ -166,20 +199,44 @@ class EnginePool:
             on_join=lambda client: slot.on_subscriber_joined(client),
             on_leave=lambda client: slot.on_subscriber_left(client),
         )
-        playout = Playout(settings.clock, self._encoder, subscribers, supervisor.send, settings.metrics)
+        playout = Playout(settings.clock, self._encoder, subscribers, send, settings.metrics)
         slot = EngineSlot(
-            number,
+            next(self._numbers),
             engine=supervisor,
+            send=send,
+            ids=engine.ids,
             subscribers=subscribers,
             playout=playout,
             wait_queue=self._admission.wait_queue,
             settings=settings,
             callbacks=self._admission.slot_callbacks,
-            gpu=gpu or os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+            gpu=self.gpu_of(engine.number) or os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+            has_memory=not engine.slots,
             on_reload=self._on_reload,
         )
+
+        def on_message(message: Message) -> None:
+            if isinstance(message, Ended):
+                engine.output.catch_up()
+            slot.on_engine_message(message)
+
+        engine.slots.append(slot)
+        engine.on_bundle.append(playout.put_bundle)
+        engine.on_message.append(on_message)
+        self._playouts[slot] = playout
         self._admission.slots.add(slot)
-        return _Engine(supervisor, playout, slot, output)
+        if self._playing is not None:
+            self._playing[slot] = _play(playout)
+
+    def _remove_slot(self, engine: _Engine) -> None:
+        """Remove the last slot of an engine, which has no session: new code has fewer."""
+        slot = engine.slots.pop()
+        engine.on_bundle.pop()
+        engine.on_message.pop()
+        del self._playouts[slot]
+        self._admission.slots.remove(slot)
+        if self._playing is not None:
+            self._playing.pop(slot).cancel()
 
     def _video(self) -> VideoDelivery | None:
         codec, settings = self._options.codec, self._admission.settings
@@ -189,34 +246,44 @@ class EnginePool:
         return VideoDelivery(encodings, self._encoder, settings.clock, settings.metrics, always=codec == "always")
 
     async def _run_engine(self, engine: _Engine) -> None:
-        slot, catch_up = engine.slot, engine.output.catch_up
+        output = engine.output
 
-        def on_ready(load_s: float) -> None:
-            catch_up()
-            slot.on_engine_ready(load_s)
-
-        def on_message(message: Message) -> None:
-            if isinstance(message, Ended):
-                catch_up()
-            slot.on_engine_message(message)
+        def on_ready(load_s: float, sessions: int) -> None:
+            output.catch_up()
+            while len(engine.slots) < sessions:
+                self._add_slot(engine)
+            while len(engine.slots) > sessions:
+                self._remove_slot(engine)
+            for slot in engine.slots:
+                slot.on_engine_ready(load_s if slot is engine.slots[0] else None)
 
         def on_lost(how: str) -> None:
-            engine.output.catch_up_with_end()
-            slot.on_engine_lost(how)
+            output.catch_up_with_end()
+            for slot in engine.slots:
+                slot.on_engine_lost(how)
 
         def on_restart() -> None:
-            engine.output.catch_up_with_end()
-            slot.on_engine_restart()
+            output.catch_up_with_end()
+            for slot in engine.slots:
+                slot.on_engine_restart()
+
+        def on_contract() -> None:
+            for slot in engine.slots:
+                slot.on_engine_contract()
+
+        def on_reload(message: Reloaded | Loading) -> None:
+            for slot in engine.slots:
+                slot.reload.on_engine_reload(message)
 
         try:
             await engine.supervisor.run(
                 EngineCallbacks(
                     on_ready=on_ready,
-                    on_bundle=engine.playout.put_bundle,
-                    on_message=on_message,
+                    on_bundle=engine.on_bundle,
+                    on_message=engine.on_message,
                     on_lost=on_lost,
-                    on_contract=slot.on_engine_contract,
-                    on_reload=slot.reload.on_engine_reload,
+                    on_contract=on_contract,
+                    on_reload=on_reload,
                     on_restart=on_restart,
                 )
             )
@@ -227,7 +294,11 @@ class EnginePool:
                 raise
             if all(each.engine.phase is EnginePhase.FAILED for each in slots):
                 raise
-            logger.error("this engine can't serve the model, the others continue: %s", error, extra=slot.ids)
+            logger.error("this engine can't serve the model, the others continue: %s", error, extra=engine.ids)
+
+
+def _play(playout: Playout) -> asyncio.Task[None]:
+    return asyncio.create_task(keep_running(playout.run, "the playout"))
 
 
 def _load_message(options: ServeOptions, *, engine: str, log_mark: str) -> Load:
@@ -254,14 +325,9 @@ def _load_message(options: ServeOptions, *, engine: str, log_mark: str) -> Load:
         reload=options.reload is not None,
         config_file="" if manifest.config_path is None else str(manifest.config_path),
         merged_config="" if options.merged_config is None else str(options.merged_config),
+        sessions=options.sessions_per_model,
     )
 
 
 def _call_soon(callback: Callable[[], None]) -> None:
     asyncio.get_running_loop().call_soon(callback)
-
-
-def _log_ids(slot: EngineSlot) -> Mapping[str, str]:
-    """Return the log fields of the session on a slot, or of the slot itself; any thread."""
-    session = slot.session
-    return slot.ids if session is None else session.controller.ids

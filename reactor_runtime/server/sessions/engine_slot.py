@@ -47,24 +47,32 @@ END_MESSAGES = {
 
 
 class EngineSlot:
-    """Run one session after the other on an engine, and send it to its subscribers; use on the server's loop."""
+    """Run one session after the other on an engine, and send it to its subscribers; use on the server's loop.
+
+    `send` sends the engine the messages of this slot. Other slots may share the engine; `has_memory` is true for the
+    slot whose statistics have the memory of the process. `ids` are the log fields that name the engine.
+    """
 
     def __init__(
         self,
         number: int,
         *,
         engine: Engine,
+        send: Callable[[ipc.ToEngine], None],
+        ids: dict[str, str],
         subscribers: Subscribers,
         playout: Playout,
         wait_queue: WaitQueue[Client],
         settings: SlotSettings,
         callbacks: SlotCallbacks[EngineSlot],
         gpu: str = "",
+        has_memory: bool = True,
         on_reload: Callable[[EngineSlot, ReloadReport], None] = lambda *_: None,
     ) -> None:
         self.number = number
-        self.ids = settings.ids(number)
+        self.ids = ids
         self.engine = engine
+        self._send = send
         self.subscribers = subscribers
         self.session: ServedSession | None = None
         self.failed_in_a_row = 0
@@ -76,6 +84,7 @@ class EngineSlot:
             settings.options, send=self.send_message, on_report=lambda report: on_reload(self, report)
         )
         self._gpu = gpu
+        self._has_memory = has_memory
         self._ready_at: float | None = None
         self._started = False
         self._playout = playout
@@ -115,7 +124,7 @@ class EngineSlot:
             controller,
             self.subscribers,
             self._playout,
-            self.engine.send,
+            self._send,
             clock=self._settings.clock,
             limits=self._limits,
             log_ids=self.ids,
@@ -226,7 +235,7 @@ class EngineSlot:
         if self.session is not None:
             self._end_session(self.session, TurnEnd.STOPPING, END_MESSAGES[TurnEnd.STOPPING])
 
-    def on_engine_ready(self, load_s: float) -> None:
+    def on_engine_ready(self, load_s: float | None) -> None:
         self._ready_at = self._settings.clock.now()
         self._callbacks.on_ready(self, load_s)
 
@@ -298,7 +307,7 @@ class EngineSlot:
             fps=None if session is None else round(self._playout.times.fps(now), 1),
             age_ms=times.get("age_ms"),
             late_ms=times.get("late_ms"),
-            memory_bytes=self.engine.memory_bytes(),
+            memory_bytes=self.engine.memory_bytes() if self._has_memory else None,
             uptime_s=None if ready_at is None else round(now - ready_at, 1),
         )
 

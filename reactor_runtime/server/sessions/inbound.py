@@ -9,7 +9,6 @@ from typing import Any
 
 from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
-from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.media import jpeg, npy, wav
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
@@ -126,8 +125,7 @@ class Inbound:
         if served is None or served[0].phase is SessionPhase.STARTING:
             client.send_error(ErrorCode.NOT_CONTROLLER, "the session has not started: there is nothing to keep")
         else:
-            session, engine = served
-            engine.send(ipc.KeepRecording(session.id))
+            served[0].keep_recording()
 
     def _sends_to(self, client: Client) -> tuple[ServedSession, Engine] | None:
         """Return the session that a client may send to, and its engine."""

@@ -118,6 +118,10 @@ class ServedSession:
         controller = self.controller
         self._send(ipc.StartSession(self.id, controller.id, controller.joined_at_unix, self.stepped))
 
+    def keep_recording(self) -> None:
+        """Save a recording of the session so far; the engine's answer is for its controller."""
+        self._send(ipc.KeepRecording(self.id))
+
     def on_started(self, started: ipc.Started) -> None:
         """Send the engine the messages that came before it was ready for them."""
         self.state = started.state

@@ -1,4 +1,4 @@
-"""An engine as its slot sees it: the only thing a slot depends on.
+"""An engine as its slots see it: the only thing a slot depends on.
 
 `Supervisor` runs an engine in a process of this machine. Admission and the slot pool know of an engine only what
 `EngineStatus` declares.
@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ class EnginePhase(StrEnum):
 
 
 class EngineStatus(Protocol):
-    """The status of a model that serves one session at a time, on this machine or on another.
+    """The status of a loaded model, on this machine or on another.
 
     `detail` is the last line that the model logged or printed while loading, `progress` how far that is, from 0 to 1;
     None if it is unknown. `contract` is None until the model's class has been imported.
@@ -45,7 +45,7 @@ class EngineStatus(Protocol):
 
 
 class Engine(EngineStatus, Protocol):
-    """A model that takes the messages of its session."""
+    """A loaded model in a process of this machine."""
 
     @property
     def busy(self) -> bool:
@@ -54,24 +54,22 @@ class Engine(EngineStatus, Protocol):
     def memory_bytes(self) -> int | None:
         """Return the memory of the process and its descendants; None where it is unknown."""
 
-    def send(self, message: ipc.ToEngine) -> None:
-        """Queue a message; it is lost where no engine runs."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineCallbacks:
-    """Hold the callbacks of a slot that its engine calls.
+    """Hold the callbacks that an engine calls.
 
-    `on_bundle` gets each frame bundle straight from the channel, with the shared memory that it refers to;
-    `on_message` gets the other messages of a session. `on_ready` gets the seconds that loading took. `on_lost` is
+    Of its slots, in their order, `on_bundle` gets each frame bundle straight from the channel, with the shared memory
+    that it refers to, and `on_message` the other messages of a session. `on_ready` gets the seconds that loading took,
+    and how many slots the loaded model serves. `on_lost` is
     called when an engine has ended by itself while it served, with its end in words, and `on_restart` when it was ended
     to start it again. `on_contract` is called when the contract has changed, `on_reload` with the outcome and the
     progress of a reload.
     """
 
-    on_ready: Callable[[float], None]
-    on_bundle: Callable[[ipc.Bundle, RingReader], None]
-    on_message: Callable[[ipc.Message], None]
+    on_ready: Callable[[float, int], None]
+    on_bundle: Sequence[Callable[[ipc.Bundle, RingReader], None]]
+    on_message: Sequence[Callable[[ipc.Message], None]]
     on_lost: Callable[[str], None]
     on_contract: Callable[[], None] = lambda: None
     on_reload: Callable[[ipc.Reloaded | ipc.Loading], None] = lambda _: None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from reactor_runtime import errors
 from reactor_runtime.clock import Clock
@@ -35,19 +35,20 @@ LOADING_HINT = "--load-timeout limits the time of import and load() together"
 class EngineRun:
     """Start an engine process, receive its messages, and end it when its model hangs.
 
-    `on_bundle` gets each bundle, with the shared memory that it refers to; `on_message` gets the other messages but
-    heartbeats. `ready_at` is when the model was ready, `failure` why it can't be served. `ids` returns the fields of a
-    log line, `oom_kills` was made before the process. Raises OSError when the process can't be started.
+    Of the slots, in their order, `on_bundle` gets each bundle, with the shared memory that it refers to; `on_message`
+    gets the slots of the other messages but heartbeats, and the messages. `ready_at` is when the model was ready,
+    `failure` why it can't be served. `ids` returns the fields of a log line, `oom_kills` was made before the process.
+    Raises OSError when the process can't be started.
     """
 
     def __init__(
         self,
-        on_message: Callable[[ipc.Message], None],
+        on_message: Callable[[int, ipc.Message], None],
         clock: Clock,
         start: Callable[..., EngineProcess],
         options: ServeOptions,
         *,
-        on_bundle: Callable[[ipc.Bundle, RingReader], None],
+        on_bundle: Sequence[Callable[[ipc.Bundle, RingReader], None]],
         ids: Callable[[], Mapping[str, str]],
         oom_kills: OomKills,
     ) -> None:
@@ -59,7 +60,8 @@ class EngineRun:
         self._on_bundle = on_bundle
         self._on_message = on_message
         self._ring = RingReader(self.process.memory_fd)
-        self._credits = CreditWriter(self.process.memory_fd)
+        # One for each slot; the engine says how many there are when it is ready.
+        self._credits = [CreditWriter(self.process.memory_fd)]
         self._options = options
         self._clock = clock
         self._ids = ids
@@ -75,18 +77,18 @@ class EngineRun:
         """Return whether the process ended before the model was loaded for lack of memory, descriptors or processes."""
         return self._status == EXIT_SHORTAGE and self.ready_at is None and self.failure is None
 
-    def send(self, message: ipc.ToEngine) -> None:
+    def send(self, message: ipc.ToEngine, slot: int = 0) -> None:
         if self.link is None:
             return
         match message:
             case ipc.Credit():
-                if self._credits.put_credit(message):
+                if self._credits[slot].put_credit(message):
                     return
             case ipc.StartSession():
-                self._watchdog.ending = False
+                self._watchdog.ending.discard(slot)
             case ipc.StopSession():
-                self._watchdog.ending = True
-        self.link.send(message)
+                self._watchdog.ending.add(slot)
+        self.link.send(message, slot)
 
     async def run(self, load: ipc.Load) -> None:
         """Load the model, and receive messages until the process closes its socket.
@@ -122,7 +124,8 @@ class EngineRun:
         finally:
             # Encoding jobs may hold the reader for longer, and with it all of the memory.
             self._ring.close()
-            self._credits.close()
+            for credits in self._credits:
+                credits.close()
             self.process.close()
         return self._hung or describe_exit(self._status, oom_killed=oom_killed)
 
@@ -135,15 +138,15 @@ class EngineRun:
         stop_s = (STOP_S if self._options.record is None else RECORD_STOP_S) + self._grace_s
         await asyncio.to_thread(self.process.end, time.monotonic() + stop_s)
 
-    def _receive(self, message: ipc.Message) -> None:
+    def _receive(self, slot: int, message: ipc.Message) -> None:
         match message:
             case ipc.Bundle():
-                self._on_bundle(message, self._ring)
+                self._on_bundle[slot](message, self._ring)
                 return
             case ipc.CreditsTaken():
-                awaited = self._credits.credits_taken(message)
+                awaited = self._credits[slot].credits_taken(message)
                 if awaited is not None and self.link is not None:
-                    self.link.send(awaited)
+                    self.link.send(awaited, slot)
                 return
             case ipc.Heartbeat():
                 self._watchdog.record_heartbeat(message)
@@ -152,13 +155,15 @@ class EngineRun:
                 self._grace_s = message.seconds
                 return
             case ipc.Ended():
-                self._watchdog.ending = False
+                self._watchdog.ending.discard(slot)
             case ipc.Failed():
                 self.failure = errors.from_json(message.error)
             case ipc.Ready():
+                memory = self.process.memory_fd
+                self._credits += [CreditWriter(memory, each) for each in range(len(self._credits), message.sessions)]
                 self.ready_at = time.monotonic()
                 self._ready.set()
-        self._on_message(message)
+        self._on_message(slot, message)
 
     async def _watch(self) -> None:
         """End the process when the model takes too long to load, or hangs after that."""

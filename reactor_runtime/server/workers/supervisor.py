@@ -94,10 +94,10 @@ class Supervisor:
         """Return whether the engine has a backlog of unread messages; a message that may be refused should be."""
         return self._engine_run is not None and self._engine_run.link is not None and self._engine_run.link.backlogged
 
-    def send(self, message: ipc.ToEngine) -> None:
-        """Queue a message for the engine; it is lost while no process runs."""
+    def send(self, message: ipc.ToEngine, slot: int = 0) -> None:
+        """Queue a message for the session of a slot, or for the engine; it is lost while no process runs."""
         if self._engine_run is not None:
-            self._engine_run.send(message)
+            self._engine_run.send(message, slot)
 
     async def run(self, callbacks: EngineCallbacks) -> None:
         """Start the engine, and start it again after each end; return after `stop`.
@@ -255,7 +255,7 @@ class Supervisor:
         self.phase, self.detail, self.progress = EnginePhase.LOADING, "", None
         self._loading_since = time.monotonic()
 
-    def _receive(self, callbacks: EngineCallbacks, message: ipc.Message) -> None:
+    def _receive(self, callbacks: EngineCallbacks, slot: int, message: ipc.Message) -> None:
         match message:
             case ipc.Loading():
                 self.detail, self.progress = message.detail, message.progress
@@ -274,7 +274,7 @@ class Supervisor:
                 self._release_loading()
                 self.phase, self._load_s = EnginePhase.READY, message.load_s
                 self._restarts.after_load()
-                callbacks.on_ready(message.load_s)
+                callbacks.on_ready(message.load_s, message.sessions)
                 if self.reloads.after_ready():
                     self.send(_files_of(self._load))
             case ipc.Failed():
@@ -282,9 +282,9 @@ class Supervisor:
             case ipc.Ended() if message.crashed:
                 # A client that connects from here on waits for the next process.
                 self._begin_loading()
-                callbacks.on_message(message)
+                callbacks.on_message[slot](message)
             case _:
-                callbacks.on_message(message)
+                callbacks.on_message[slot](message)
 
     def _pause_after_failed_load(self, failure: ReactorError) -> float:
         """Return the pause before the next load; raise the failure when there is none."""

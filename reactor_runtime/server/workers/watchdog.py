@@ -19,8 +19,8 @@ class Watchdog:
     """Request a heartbeat in each round, and add up the rounds in which the model's code held the main thread.
 
     These do not count: time in which the model awaits, time in a debugger, and rounds in which the server itself was
-    suspended, since Ctrl-Z stops both processes. With a `step_timeout_s` of 0 the watchdog only warns. `ending` is set
-    while a session ends: the engine logs its own stack then, as long as it responds.
+    suspended, since Ctrl-Z stops both processes. With a `step_timeout_s` of 0 the watchdog only warns. `ending` has
+    the slots whose session ends: the engine logs its own stack then, as long as it responds.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Watchdog:
         ids: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.held_s = 0.0
-        self.ending = False
+        self.ending: set[int] = set()
         self._clock = clock
         self._request_heartbeat = request_heartbeat
         self._ids = ids

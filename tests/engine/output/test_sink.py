@@ -31,7 +31,9 @@ def ends() -> Iterator[Ends]:
     memory = create_memory()
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        yield Ends(iter(Channel(ours)), RingReader(memory), IpcSink(Channel(theirs), RingWriter(memory)))
+        yield Ends(
+            (message for _, message in Channel(ours)), RingReader(memory), IpcSink(Channel(theirs), RingWriter(memory))
+        )
     os.close(memory)
 
 

@@ -56,9 +56,9 @@ async def test_an_engine_that_ends_for_lack_of_resources_is_started_again(
         start=partial(EngineProcess, (None, None), {"PYTHONPATH": os.pathsep.join((str(customized), str(ROOT)))}),
     )
     callbacks = EngineCallbacks(
-        on_ready=ready.set_result,
-        on_bundle=lambda _, __: None,
-        on_message=lambda _: None,
+        on_ready=lambda load_s, _: ready.set_result(load_s),
+        on_bundle=[lambda _, __: None],
+        on_message=[lambda _: None],
         on_lost=lambda how: pytest.fail(how),
     )
     running = asyncio.create_task(supervisor.run(callbacks))

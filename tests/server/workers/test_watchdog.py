@@ -109,7 +109,7 @@ async def test_a_hang_at_the_end_of_a_session_is_logged_only_when_the_engine_is_
 ) -> None:
     watched = Watched(0.0)
     watched.answer = HELD
-    watched.watchdog.ending = True
+    watched.watchdog.ending.add(0)
     with caplog.at_level(logging.WARNING):
         await watched.pass_s(5 * WARN_S)
         assert not caplog.records
@@ -122,7 +122,7 @@ async def test_a_hang_at_the_end_of_a_session_is_logged_only_when_the_engine_is_
 async def test_a_hang_at_the_end_of_a_session_times_out_as_well() -> None:
     watched = Watched(8.0)
     watched.answer = HELD
-    watched.watchdog.ending = True
+    watched.watchdog.ending.add(0)
     await watched.pass_s(10.0)
     assert watched.hung.result() == HELD.where
 
@@ -153,7 +153,13 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
 
     options = ServeOptions(manifest=MANIFEST, config={})
     run = EngineRun(
-        received.put_nowait, clock, start, options, on_bundle=lambda _, __: None, ids=dict, oom_kills=OomKills()
+        lambda _, message: received.put_nowait(message),
+        clock,
+        start,
+        options,
+        on_bundle=[lambda _, __: None],
+        ids=dict,
+        oom_kills=OomKills(),
     )
     running = asyncio.create_task(run.run(ipc.Load("", "", "", {}, "", "")))
 
@@ -182,11 +188,11 @@ async def test_a_recording_engine_has_time_to_write_the_rest(tmp_path: Path) -> 
     process = SocketOfEngine()
     options = ServeOptions(manifest=MANIFEST, config={}, record=tmp_path)
     run = EngineRun(
-        lambda _: None,
+        lambda _slot, _message: None,
         FakeClock(),
         lambda **_: cast("Any", process),
         options,
-        on_bundle=lambda _, __: None,
+        on_bundle=[lambda _, __: None],
         ids=dict,
         oom_kills=OomKills(),
     )
@@ -202,11 +208,11 @@ async def test_an_engine_that_has_started_ranks_has_time_to_end_them() -> None:
     process = SocketOfEngine()
     received: asyncio.Queue[ipc.Message] = asyncio.Queue()
     run = EngineRun(
-        received.put_nowait,
+        lambda _, message: received.put_nowait(message),
         FakeClock(),
         lambda **_: cast("Any", process),
         ServeOptions(manifest=MANIFEST, config={}),
-        on_bundle=lambda _, __: None,
+        on_bundle=[lambda _, __: None],
         ids=dict,
         oom_kills=OomKills(),
     )

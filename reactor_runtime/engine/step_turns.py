@@ -1,0 +1,120 @@
+"""StepTurns of the sessions that share a loaded model: which one makes the next step on the model's thread.
+
+`StepOrder` decides, and `StepTurns` waits; a model that serves one session at a time has neither.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+S = TypeVar("S", bound=Hashable)
+
+# Timers that became due during a step are called two iterations of the loop after it, and their sessions then ask.
+SETTLED = 3
+
+
+@dataclass(slots=True)
+class _Asked:
+    deadline: float
+    # The sessions that have had a turn since this one asked.
+    after: set[Hashable] = field(default_factory=set)
+
+
+class StepOrder(Generic[S]):
+    """Choose the session whose frames are due first. Pure.
+
+    A session that has had a turn since another one asked comes after that one, however early its frames are due:
+    otherwise a session that is always late would have all turns. So each session delays another by one step at most.
+    """
+
+    def __init__(self) -> None:
+        self._asked: dict[S, _Asked] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._asked)
+
+    def ask(self, session: S, deadline: float) -> None:
+        """Add a session that wants to make a step whose frames are due at `deadline`."""
+        self._asked[session] = _Asked(deadline)
+
+    def withdraw(self, session: S) -> None:
+        """Remove a session that wants no step any more."""
+        self._asked.pop(session, None)
+
+    def take_next(self) -> S:
+        """Remove and return the session that has the next turn; at least one has asked."""
+        passed = set[Hashable]().union(*(asked.after for asked in self._asked.values()))
+        # The one that has waited longest has passed none of the others.
+        first = min((each for each in self._asked if each not in passed), key=lambda each: self._asked[each].deadline)
+        del self._asked[first]
+        for asked in self._asked.values():
+            asked.after.add(first)
+        return first
+
+
+class StepTurns:
+    """Give one session at a time the turn to make a step; belongs to the loop of the sessions."""
+
+    def __init__(self) -> None:
+        self._order: StepOrder[int] = StepOrder()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._holder: int | None = None
+        self._settling = False
+
+    async def take(self, session: int, deadline: float) -> None:
+        """Wait for the turn of a session, which gives it back with `release`."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting[session] = turn
+        self._order.ask(session, deadline)
+        self._grant_soon()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._withdraw(session)
+            raise
+
+    def release(self, session: int) -> None:
+        """Give the turn back; do nothing if the session has none."""
+        if self._holder == session:
+            self._holder = None
+            self._grant_soon()
+
+    def _withdraw(self, session: int) -> None:
+        self._waiting.pop(session, None)
+        self._order.withdraw(session)
+        self.release(session)
+
+    def _grant_soon(self) -> None:
+        """Choose among those that ask when all have asked whose timers are due by now."""
+        if self._holder is None and self._order and not self._settling:
+            self._settling = True
+            self._settle(SETTLED)
+
+    def _settle(self, iterations: int) -> None:
+        if iterations:
+            asyncio.get_running_loop().call_soon(self._settle, iterations - 1)
+            return
+        self._settling = False
+        if self._holder is None and self._order:
+            self._holder = self._order.take_next()
+            self._waiting.pop(self._holder).set_result(None)
+
+
+class StepTurn:
+    """Take the turns of the sessions of one slot; `due_at` is when the frames of the next step are due."""
+
+    def __init__(self, turns: StepTurns, session: int) -> None:
+        self.due_at = 0.0
+        self._turns = turns
+        self._session = session
+
+    async def take(self) -> None:
+        """Wait for the turn."""
+        await self._turns.take(self._session, self.due_at)
+
+    def release(self) -> None:
+        """Give the turn back; do nothing if the session has none."""
+        self._turns.release(self._session)
