@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 from tests.timeouts import TIMEOUT_S
 
@@ -95,8 +95,22 @@ def gone(pid: int) -> None:
         time.sleep(0.01)
 
 
+class Process(Protocol):
+    """A process that this one has started, as `subprocess.Popen` and `tests.forks.Fork` have it."""
+
+    @property
+    def args(self) -> Any: ...
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, sig: int, /) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
 @contextlib.contextmanager
-def ended_after(server: subprocess.Popen[bytes]) -> Iterator[None]:
+def ended_after(server: Process) -> Iterator[None]:
     """Kill a server at the end of the block, if it is there still, and see all its descendants end with it."""
     try:
         yield
@@ -116,13 +130,18 @@ def stopped(pid: int) -> Iterator[None]:
     """
     os.kill(pid, signal.SIGSTOP)
     try:
-        deadline = time.monotonic() + TIMEOUT_S
-        while not _all_stopped(pid):
-            assert time.monotonic() < deadline, f"process {pid} does not stop"
-            time.sleep(0.001)
+        wait_until_stopped(pid)
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def wait_until_stopped(pid: int) -> None:
+    """Wait until all threads of a process are stopped."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not _all_stopped(pid):
+        assert time.monotonic() < deadline, f"process {pid} does not stop"
+        time.sleep(0.001)
 
 
 def descriptors(pid: int) -> int:

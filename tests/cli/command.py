@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
-import json
 import os
-import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,9 +13,8 @@ from pathlib import Path
 import typer
 
 from reactor_cli.app import COMMANDS, add_commands, app
+from tests.forks import ROOT, fork
 from tests.timeouts import TIMEOUT_S
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +59,9 @@ def python(
 def reactor(
     *arguments: str, cwd: Path, lines: str | None = None, timeout_s: float = TIMEOUT_S, **variables: str
 ) -> Outcome:
-    """Run `reactor` as a user does, in a fork of a process that has its dependencies imported.
+    """Run `reactor` as a user does, in a fork of a process that has its modules imported.
 
-    With `variables`, which Python and these packages may read as they start, it runs in a new process.
+    With `variables`, which Python and packages may read as they start, it runs in a new process.
     """
     if variables:
         return new_reactor(*arguments, cwd=cwd, lines=lines, timeout_s=timeout_s, **variables)
@@ -75,8 +69,13 @@ def reactor(
         stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         stdin.write((lines or "").encode())
         stdin.seek(0)
-        descriptors = [stdin.fileno(), stdout.fileno(), stderr.fileno()]
-        code = _fork_server().run(arguments, cwd, descriptors, timeout_s)
+        descriptors = stdin.fileno(), stdout.fileno(), stderr.fileno()
+        process = fork(arguments, descriptors, cwd=cwd, environment=environment(), path=cwd)
+        try:
+            code = process.wait(timeout_s)
+        finally:
+            process.kill()
+            process.wait()
         stdout.seek(0)
         stderr.seek(0)
         return Outcome(code, stdout.read().decode(), stderr.read().decode())
@@ -87,46 +86,6 @@ def new_reactor(
 ) -> Outcome:
     """Run `reactor` in a new process, for tests of what its start imports, reads and opens."""
     return python("-m", "reactor_cli", *arguments, cwd=cwd, lines=lines, timeout_s=timeout_s, **variables)
-
-
-class _ForkServer:
-    """A process of `tests.cli.fork_server`, which runs one command at a time."""
-
-    def __init__(self) -> None:
-        self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, str(ROOT / "tests" / "cli" / "fork_server.py"), str(theirs.fileno())],
-                env=environment(OPENBLAS_NUM_THREADS="1"),
-                pass_fds=(theirs.fileno(),),
-            )
-
-    def run(self, arguments: tuple[str, ...], cwd: Path, descriptors: list[int], timeout_s: float) -> int:
-        """Run a command with these standard streams, and return its exit code."""
-        request = {"arguments": arguments, "cwd": str(cwd.resolve()), "environment": environment()}
-        socket.send_fds(self._connection, [json.dumps(request).encode()], descriptors)
-        child = int(self._connection.recv(100))
-        self._connection.settimeout(timeout_s)
-        try:
-            return int(self._connection.recv(100))
-        except TimeoutError:
-            os.kill(child, signal.SIGKILL)
-            self._connection.settimeout(None)
-            self._connection.recv(100)
-            raise subprocess.TimeoutExpired(arguments, timeout_s) from None
-        finally:
-            self._connection.settimeout(None)
-
-    def close(self) -> None:
-        self._connection.close()
-        self._process.wait()
-
-
-@functools.cache
-def _fork_server() -> _ForkServer:
-    server = _ForkServer()
-    atexit.register(server.close)
-    return server
 
 
 def run_pytest(project: Path) -> Outcome:

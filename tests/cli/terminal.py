@@ -8,8 +8,6 @@ import os
 import pty
 import select
 import struct
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -19,13 +17,15 @@ from typing import Any
 import pyte
 
 from tests.cli.command import environment
+from tests.forks import fork
+from tests.processes import Process
 from tests.timeouts import TIMEOUT_S
 
 
 class Terminal:
     """A `reactor` process in a terminal of 80 by 24."""
 
-    def __init__(self, process: subprocess.Popen[bytes], descriptor: int) -> None:
+    def __init__(self, process: Process, descriptor: int) -> None:
         self.process = process
         self._descriptor = descriptor
         self.output = ""
@@ -99,16 +99,14 @@ def terminal(*arguments: str, cwd: Path, **variables: str) -> Iterator[Terminal]
     """Start a command in a terminal of its own, and kill it at the end of the block."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "reactor_cli", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
+    process = fork(
+        arguments,
+        (theirs, theirs, theirs),
         cwd=cwd,
-        env=environment(TERM="xterm-256color", NO_COLOR="", **variables),
-        start_new_session=True,
-        # Makes this the terminal whose Ctrl-C interrupts the process.
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        environment=environment(TERM="xterm-256color", NO_COLOR="", **variables),
+        path=cwd,
+        new_session=True,
+        strict=True,
     )
     try:
         yield Terminal(process, ours)

@@ -9,7 +9,8 @@ import typer
 from reactor_cli.__main__ import refusal
 from reactor_cli.app import COMMANDS, add_commands, app
 from reactor_runtime import __version__
-from tests.cli.command import ROOT, new_reactor, python, reactor
+from tests.cli.command import new_reactor, python, reactor
+from tests.forks import ROOT
 
 HEAVY = {"starlette", "uvicorn", "numpy", "pydantic", "simplejpeg", "torch", "rich", "yaml", "websockets"}
 

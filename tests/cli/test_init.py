@@ -8,7 +8,8 @@ import yaml
 
 from reactor_cli.scaffold import Template, templates
 from reactor_runtime.manifest import load
-from tests.cli.command import ROOT, Outcome, python, reactor
+from tests.cli.command import Outcome, python, reactor
+from tests.forks import ROOT
 
 FILES = {
     "pipeline.py",

@@ -23,7 +23,7 @@ from reactor_cli.scaffold import (
 )
 from reactor_runtime import manifest
 from reactor_runtime.errors import UsageError
-from tests.cli.command import ROOT
+from tests.forks import ROOT
 
 TEMPLATES = ROOT / "templates"
 

@@ -16,7 +16,7 @@ from reactor_cli.run_status import facts_of
 from reactor_cli.status_line import fit
 from reactor_runtime.server.options import LoadingProgress, ServerStatistics
 from tests.cli.terminal import Terminal, terminal
-from tests.processes import engines_of
+from tests.processes import engines_of, wait_until_stopped
 from tests.server.client import controlling
 from tests.server.running import write_project
 
@@ -125,7 +125,7 @@ def test_ctrl_z_gives_the_terminal_back_until_the_process_continues(project: Pat
         screen.until(lambda: "0 clients" in screen.rows[-1])
         ours = screen.attributes
         os.kill(screen.process.pid, signal.SIGTSTP)
-        os.waitid(os.P_PID, screen.process.pid, os.WSTOPPED)
+        wait_until_stopped(screen.process.pid)
         assert screen.attributes == before
         screen.until(lambda: not screen.rows[-1] and screen.scrolls_whole)
         os.kill(screen.process.pid, signal.SIGCONT)

@@ -23,9 +23,10 @@ from PIL import Image
 from reactor_cli.scaffold import find, write
 from reactor_runtime.client import Session, connect
 from reactor_runtime.media import jpeg
-from tests.cli.command import ROOT, environment, python, reactor, run_pytest
+from tests.cli.command import environment, python, reactor, run_pytest
 from tests.cli.template_recordings import RECORDINGS
 from tests.cli.values import value
+from tests.forks import ROOT
 from tests.server.running import RunningServer, serving
 from tests.template_projects import NAMES, template_project
 from tests.timeouts import TIMEOUT_S

@@ -217,7 +217,7 @@ async def test_a_resumed_session_goes_on_and_the_step_that_was_lost_can_be_told(
 def test_a_recorded_episode_is_replayed_frame_by_frame(
     server: RunningServer, url: str, project: Path, model: type[Model]
 ) -> None:
-    recordings = Path(str(server.process.args[-1]))  # type: ignore[index]
+    recordings = Path(str(server.process.args[-1]))
     before = set(recordings.glob("*.mcap"))
     with connect(url, stepped=True) as session:
         for seed in (3, 4):

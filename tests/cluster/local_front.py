@@ -17,8 +17,9 @@ from typing import Any
 
 from reactor_runtime.server.options import ANY_SERVER, Access
 from tests.cluster.front import running_front
+from tests.forks import ROOT
 from tests.processes import ended_after
-from tests.server.running import ROOT, environment
+from tests.server.running import environment
 from tests.timeouts import TIMEOUT_S
 
 

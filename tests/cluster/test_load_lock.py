@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from reactor_runtime.cluster.worker_process.load_lock import GpuLoadLock
-from tests.server.running import ROOT
+from tests.forks import ROOT
 from tests.timeouts import TIMEOUT_S
 
 HOLDER = """

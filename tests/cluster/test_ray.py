@@ -20,8 +20,9 @@ from reactor_runtime.client import ClientError, ConnectionLost, connect
 from reactor_runtime.client.blocking import BlockingSession
 from reactor_runtime.cluster.front.serve import LOCAL_STARTS, remove_workers
 from tests.cluster.local_ray import NOT_STARTED, wait_for_local_ray
+from tests.forks import ROOT
 from tests.processes import alive, ancestors, children, ended_after, gone
-from tests.server.running import ROOT, environment, started, write_project
+from tests.server.running import environment, started, write_project
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """

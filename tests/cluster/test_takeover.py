@@ -25,8 +25,9 @@ from reactor_runtime.server.options import ServeOptions, TurnLimits
 from tests.cluster.front import MODEL, Front, running_front
 from tests.cluster.local_placement import SECRET, LocalPlacement
 from tests.cluster.test_front import refusal, resumed
+from tests.forks import ROOT
 from tests.server.client import client, controlling
-from tests.server.running import ROOT, write_project
+from tests.server.running import write_project
 from tests.timeouts import TIMEOUT_S
 
 

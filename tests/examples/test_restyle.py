@@ -9,7 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from tests.cli.command import ROOT, reactor
+from tests.cli.command import reactor
+from tests.forks import ROOT
 from tests.timeouts import TIMEOUT_S
 from tests.torched import torch
 

@@ -16,13 +16,13 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from reactor_cli.scaffold import find, write
-from tests.processes import descendants, ended_after, engines_of, gone
+from tests.forks import ROOT, fork
+from tests.processes import Process, descendants, ended_after, engines_of, gone
 from tests.timeouts import TIMEOUT_S
 
-ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = "model: pipeline:MyModel\nname: my-model\n"
 LIMITED = 'ulimit -Sn {0} && ulimit -Hn {1} && exec "$@"'
 PRELUDE = """\
@@ -65,7 +65,7 @@ def scaffolded(directory: Path, template: str = "pipeline", name: str = "demo") 
 class RunningServer:
     """A server process, from its start on; `listening` waits until it can be connected to."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     output: Path
 
     @property
@@ -157,19 +157,37 @@ def started(
     `descriptors` are the soft and the hard limit of those that it may open, `variables` are added to its environment.
     """
     output = project / "output.log"
-    limited = () if descriptors is None else ("sh", "-c", LIMITED.format(*descriptors), "sh")
+    arguments = (*command, str(project), "--port", "0", *arguments)
     with output.open("wb") as file:
-        process = subprocess.Popen(
-            [*limited, python, "-P", "-m", "reactor_cli", *command, str(project), "--port", "0", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env={**environment(), **(variables or {})},
-            cwd=cwd,
-            start_new_session=True,
-        )
+        if descriptors is None and python == sys.executable and not variables:
+            process: Process = _forked(arguments, file, cwd)
+        else:
+            limited = () if descriptors is None else ("sh", "-c", LIMITED.format(*descriptors), "sh")
+            process = subprocess.Popen(
+                [*limited, python, "-P", "-m", "reactor_cli", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env={**environment(), **(variables or {})},
+                cwd=cwd,
+                start_new_session=True,
+            )
     with ended_after(process):
         yield RunningServer(process, output)
+
+
+def _forked(arguments: Sequence[str], output: BinaryIO, cwd: Path | None) -> Process:
+    """Start the command `reactor` in a fork."""
+    with open(os.devnull, "rb") as stdin:
+        return fork(
+            arguments,
+            (stdin.fileno(), output.fileno(), output.fileno()),
+            cwd=cwd or Path.cwd(),
+            environment=environment(),
+            path=Path(sys.executable).parent,
+            new_session=True,
+            strict=True,
+        )
 
 
 @contextlib.contextmanager

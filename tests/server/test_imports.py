@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from reactor_runtime.server import preload
 from tests.server.client import client, controlling
 from tests.server.running import serving, write_project
@@ -35,9 +33,10 @@ class MyModel(ReactorPipeline):
 """
 
 
-async def test_nothing_is_imported_once_the_model_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # each process writes a line for each module
-    with serving(write_project(tmp_path, MODEL)) as server:
+async def test_nothing_is_imported_once_the_model_is_ready(tmp_path: Path) -> None:
+    # Each process writes a line for each module.
+    variables = {"PYTHONPROFILEIMPORTTIME": "1"}
+    with serving(write_project(tmp_path, MODEL), variables=variables) as server:
         server.wait_for(rf"^import time:.*{preload.MODULES[-1]}$")
         before = len(server.log)
         async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:

@@ -135,11 +135,9 @@ async def test_a_client_that_asks_for_a_key_gets_a_jpeg_and_then_a_key(server: R
             pass
 
 
-async def test_a_client_that_names_no_codecs_gets_jpegs_and_no_video_library_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
-    with serving(write_project(tmp_path, MODEL)) as server:
+async def test_a_client_that_names_no_codecs_gets_jpegs_and_no_video_library_is_imported(tmp_path: Path) -> None:
+    variables = {"PYTHONPROFILEIMPORTTIME": "1"}
+    with serving(write_project(tmp_path, MODEL), variables=variables) as server:
         async with controlling(server.url) as controller:
             welcome = next(text["data"] for text in controller.texts if text["type"] == "reactor.welcome")
             assert welcome["encodings"] == ["jpeg", "raw", "h264"]
