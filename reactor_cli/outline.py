@@ -29,6 +29,7 @@ def outline_tables(outline: Mapping[str, Any]) -> Group:
         _section("tracks", [(_track(track), "") for track in outline["tracks"]]),
         _section("events", [(_call(name, each["parameters"]), each["description"]) for name, each in events]),
         _section("messages", [(_call(name, each["data"]), each["description"]) for name, each in messages]),
+        *([_section("read-only", _fields(outline["state"]))] if outline.get("state") else []),
         *([_section("step", [(line, "") for line in _step(step)])] if step else []),
     )
 
@@ -67,6 +68,10 @@ def _step(step: Mapping[str, Any]) -> Iterator[str]:
         else:
             channels = "mono" if track["channels"] == 1 else "stereo"
             yield f"{track['name']}: {track['seconds']:.3g} s of sound, {channels}, {track['dtype']}"
+
+
+def _fields(state: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(_parameter(name, schema), schema.get("description", "")) for name, schema in state.items()]
 
 
 def _call(name: str, data: Mapping[str, Any]) -> str:

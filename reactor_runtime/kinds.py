@@ -23,24 +23,27 @@ class Kind:
     form: str = ""
     # Those that an author may choose.
     widgets: tuple[str, ...] = ()
+    # How a value that clients do not set is shown; the first is the default.
+    displays: tuple[str, ...] = ()
     # The types of the generated clients; empty for kinds whose type depends on their parts.
     python: str = ""
     typescript: str = ""
     example: object = None
 
 
+_NUMBER = ("value", "bar", "clock")
 MOMENT, DATE, TIME = "2026-11-24T18:30:00+00:00", "2026-11-24", "18:30:00"
 KINDS = {
-    "int": Kind("int", "integer", "", ("slider", "number", "seed", "angle"), "int", "number", 1),
-    "float": Kind("float", "number", "", ("slider", "number", "angle"), "float", "number", 0.5),
-    "str": Kind("str", "string", "", ("text", "multiline", "password", "color"), "str", "string", "text"),
-    "bool": Kind("bool", "boolean", "", (), "bool", "boolean", True),
-    "choice": Kind("choices, Literal and Enum", "choice", "", ("select", "radio")),
+    "int": Kind("int", "integer", "", ("slider", "number", "seed", "angle"), _NUMBER, "int", "number", 1),
+    "float": Kind("float", "number", "", ("slider", "number", "angle"), _NUMBER, "float", "number", 0.5),
+    "str": Kind("str", "string", "", ("text", "multiline", "password", "color"), ("value",), "str", "string", "text"),
+    "bool": Kind("bool", "boolean", "", (), ("light", "value"), "bool", "boolean", True),
+    "choice": Kind("choices, Literal and Enum", "choice", "", ("select", "radio"), ("value",)),
     "pair": Kind("tuple[float, float]", "array", "", ("xy", "range")),
     "file": Kind("UploadedFile", "file", "its upload", ("image", "file")),
-    "datetime": Kind("datetime", "date and time", MOMENT, (), "str", "string", MOMENT),
-    "date": Kind("date", "date", DATE, (), "str", "string", DATE),
-    "time": Kind("time", "time of day", TIME, (), "str", "string", TIME),
+    "datetime": Kind("datetime", "date and time", MOMENT, (), (), "str", "string", MOMENT),
+    "date": Kind("date", "date", DATE, (), ("value",), "str", "string", DATE),
+    "time": Kind("time", "time of day", TIME, (), ("value",), "str", "string", TIME),
 }
 # A `date-time` has an offset from UTC; a `time-local`, from the registry of OpenAPI, has none, unlike a `time`.
 _BY_FORMAT = {"upload": "file", "date-time": "datetime", "date": "date", "time-local": "time"}

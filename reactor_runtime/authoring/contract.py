@@ -209,7 +209,8 @@ class Contract:
         }
         messages = {name: message_schema(message) for name, message in self.messages.items()}
         tracks = [track.to_json() for track in self.tracks]
-        schema = {"events": events, "messages": messages}
+        read_only = {field.name: field.to_json() for field in self._read_only_fields}
+        schema = {"events": events, "messages": messages, **({"state": read_only} if read_only else {})}
         types = types_hash(tracks, schema)
         rules = {"follows_clients": self.follows_clients, "shared": self.shared}
         return {
@@ -218,6 +219,10 @@ class Contract:
             "schema": {**schema, "types": types},
             **{rule: True for rule, holds in rules.items() if holds},
         }
+
+    @property
+    def _read_only_fields(self) -> list[FieldSpec]:
+        return [field for field in (self.state.fields if self.state else ()) if field.info.read_only]
 
     def _replies(self, event: EventSpec) -> list[str | None] | None:
         """Return the types of the messages a reply may hold, including those derived from an annotated one."""
@@ -237,8 +242,14 @@ def _rate_of(model: type[Model], style: Style) -> float | None:
 
 def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
     """Return the generated events, then the declared ones; a declared `set_<field>` replaces the generated one."""
-    fields = {f"set_{field.name}": field for field in (state.fields if state else ())}
     written = {name: event for name, event in _written(handlers).items() if name != UPLOAD_EVENT}
+    fields: dict[str, FieldSpec] = {}
+    for field in state.fields if state else ():
+        setter = f"set_{field.name}"
+        if not field.info.read_only:
+            fields[setter] = field
+        elif setter in written:
+            raise TypeError(f"{written[setter].method} is the event {setter}, but {field.name} is read_only; drop one")
     setters = {
         name: _replacing(written[name], field) if name in written else _setter(field) for name, field in fields.items()
     }

@@ -15,13 +15,14 @@ _BYTES = 8
 
 
 def types_hash(tracks: Sequence[Mapping[str, Any]], schema: Mapping[str, Any]) -> str:
-    """Return a hash of tracks, events and messages, without descriptions, defaults, limits and controls."""
+    """Return a hash of tracks, events, messages and state, without descriptions, defaults, limits and controls."""
     events = {
         name: {"field": event["field"], "replies": event["replies"], "data": _types(event["parameters"])}
         for name, event in schema["events"].items()
     }
     messages = {name: _types(message["data"]) for name, message in schema["messages"].items()}
-    text = json.dumps([list(tracks), events, messages], sort_keys=True)
+    state = {name: _types(field) for name, field in schema.get("state", {}).items()}
+    text = json.dumps([list(tracks), events, messages, *([state] if state else [])], sort_keys=True)
     return hashlib.blake2s(text.encode(), digest_size=_BYTES).hexdigest()
 
 

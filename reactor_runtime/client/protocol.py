@@ -282,7 +282,8 @@ class ClientProtocol:
 
     def _on_contract(self, contract: ModelContract) -> None:
         self.welcome = replace(self.welcome, contract=contract)
-        fields = {event.get("field") for event in contract.schema["events"].values()}
+        events, read_only = contract.schema["events"], contract.schema.get("state", {})
+        fields = {*(event.get("field") for event in events.values()), *read_only}
         self.state = MappingProxyType({name: value for name, value in self.state.items() if name in fields})
         self._check_types()
 

@@ -87,4 +87,5 @@ def outline(name: str, contract: Contract) -> dict[str, Any]:
         "tracks": described["tracks"],
         "events": described["schema"]["events"],
         "messages": described["schema"]["messages"],
+        "state": described["schema"].get("state", {}),
     }

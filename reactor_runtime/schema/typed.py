@@ -95,10 +95,11 @@ def literals(schema: Schema) -> list[Any] | None:
     return None if values is None else list(values)
 
 
-def state_of(events: Mapping[str, Schema]) -> Schema:
+def state_of(schema: Mapping[str, Any]) -> Schema:
     """Describe the public state as an object, with the schemas of the events that set its fields."""
     fields = {}
-    for spec in events.values():
+    for spec in schema["events"].values():
         if spec["field"]:
             fields[spec["field"]] = spec["parameters"]["properties"].get(spec["field"], {})
+    fields |= schema.get("state", {})
     return {"type": "object", "title": "State", "properties": fields, "required": list(fields)}

@@ -57,7 +57,7 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     model, blocking = names.choose(camel(name)), names.choose(f"Blocking{camel(name)}")
     notify = names.choose(f"{camel(name)}Notify")
     types = _Types(names)
-    state = types.records.name(state_of(events), "State")
+    state = types.records.name(state_of(contract["schema"]), "State")
     message_names = {kind: names.choose(f"{camel(kind)}Message") for kind in messages}
     message_classes = [_message(message_names[kind], kind, spec, types) for kind, spec in messages.items()]
     replies = {event: _reply_name(event, spec, names) for event, spec in events.items()}

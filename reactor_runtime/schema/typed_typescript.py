@@ -69,7 +69,7 @@ def module(name: str, contract: Mapping[str, Any]) -> str:
     events, messages = contract["schema"]["events"], contract["schema"]["messages"]
     names = TypeNames(_RESERVED)
     types = _Types(names)
-    types.records.name(state_of(events), "State")
+    types.records.name(state_of(contract["schema"]), "State")
     model = names.choose(camel(name))
     event_entries = [
         _entry(event, spec, types.members_of(spec["parameters"], camel(event), spec["description"]))

@@ -69,7 +69,7 @@ def document(
         "ServerMessage": _one_of({**message_names, **{kind: kind for kind in from_server}}),
         **{event_names[event]: _event(event, spec, message_names) for event, spec in events.items()},
         **{message_names[kind]: _message(kind, spec) for kind, spec in messages.items()},
-        "State": _state(events.values()),
+        "State": _state(contract["schema"]),
         **from_client,
         **from_server,
         "Track": schemas.track(),
@@ -130,12 +130,14 @@ def _message(kind: str, spec: Mapping[str, Any]) -> Schema:
     return schemas.message(kind, spec["data"], spec["description"])
 
 
-def _state(events: Iterable[Mapping[str, Any]]) -> Schema:
-    """Describe the public state with the schemas of the events that set its fields."""
+def _state(schema: Mapping[str, Any]) -> Schema:
+    """Describe the public state with the schemas of the events that set its fields, and those of the read-only ones."""
     fields = {
-        spec["field"]: spec["parameters"]["properties"].get(spec["field"], {}) for spec in events if spec["field"]
+        spec["field"]: spec["parameters"]["properties"].get(spec["field"], {})
+        for spec in schema["events"].values()
+        if spec["field"]
     }
-    return record({}, fields, description="Fields of the model's public state.")
+    return record({}, {**fields, **schema.get("state", {})}, description="Fields of the model's public state.")
 
 
 def _paths(tracks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

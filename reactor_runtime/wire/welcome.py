@@ -32,7 +32,8 @@ _REPLIES: Schema = {
 _EVENT = record({"description": STRING, "field": _FIELD, "parameters": _JSON_SCHEMA}, {"replies": _REPLIES})
 _MESSAGE = record({"description": STRING, "data": _JSON_SCHEMA})
 _TYPES: Schema = {"type": "string", "description": "A hash of the types, which generated clients compare with theirs"}
-MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)}, {"types": _TYPES})
+_STATE: Schema = {**by_name({"type": "object"}), "description": "JSON Schemas of the state fields that no event sets"}
+MODEL = record({"events": by_name(_EVENT), "messages": by_name(_MESSAGE)}, {"state": _STATE, "types": _TYPES})
 ENCODINGS: Schema = {
     "type": "array",
     "items": STRING,

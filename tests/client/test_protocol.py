@@ -269,6 +269,13 @@ def test_a_reload_changes_the_contract_and_keeps_the_session_and_the_fields_that
     assert (controller.welcome.session, controller.state) == ("s-1", {"level": 1})
 
 
+def test_a_reload_keeps_read_only_fields() -> None:
+    controller = make_protocol()
+    welcome(controller, state={"score": 1, "mode": "fast"})
+    receive(controller, "reactor.contract", **contract(state={"score": {"type": "integer", "readOnly": True}}))
+    assert controller.state == {"score": 1}
+
+
 @pytest.mark.parametrize("data", [{}, {"tracks": [{}], "schema": {}}, {"tracks": [], "schema": 3}], ids=str)
 def test_a_malformed_contract_changes_nothing(data: dict[str, Any]) -> None:
     controller = make_protocol()

@@ -54,6 +54,8 @@ class Script:
     model: str = "aurora"
     session: str | None = "s-1a2b"
     events: dict[str, Any] = field(default_factory=lambda: dict(SCHEMA))
+    messages: dict[str, Any] = field(default_factory=dict)
+    read_only: dict[str, Any] = field(default_factory=dict)  # field → JSON Schema with a default
     tracks: tuple[str, ...] = ("main_video",)
     size: tuple[int, int] = (480, 640)
     sounds: dict[str, int] = field(default_factory=dict)  # name → sample rate
@@ -145,7 +147,7 @@ class FakeServer:
     def change_contract(self, **changes: Any) -> None:
         """Reload the model with other members of the script; the values of fields that stay are kept."""
         self.script = replace(self.script, **changes)
-        fields = defaults(self.script.events)
+        fields = self._defaults()
         self.state = {name: self.state.get(name, value) for name, value in fields.items()}
         self.broadcast("reactor.contract", **self._contract())
         self.broadcast("reactor.state", **self.state)
@@ -288,7 +290,7 @@ class FakeServer:
             await send(client, "reactor.session", phase="failed", message=script.failed)
             await asyncio.Event().wait()
         await self._load(client)
-        self.state = defaults(script.events)
+        self.state = self._defaults()
         self._applied = 0
         await send(client, "reactor.welcome", **self._welcome(client))
         await self._frames(client)
@@ -338,6 +340,10 @@ class FakeServer:
             "reload": self.script.reload,
         }
 
+    def _defaults(self) -> dict[str, Any]:
+        read_only = {name: schema["default"] for name, schema in self.script.read_only.items()}
+        return {**defaults(self.script.events), **read_only}
+
     def _contract(self) -> dict[str, Any]:
         tracks = [
             *({"name": name, "kind": "video", "direction": "out"} for name in self.script.tracks),
@@ -347,7 +353,9 @@ class FakeServer:
             ),
             *map(describe_input, self.script.inputs.items()),
         ]
-        return {"tracks": tracks, "schema": {"events": self.script.events, "messages": {}}}
+        schema = {"events": self.script.events, "messages": self.script.messages}
+        read_only = {"state": self.script.read_only} if self.script.read_only else {}
+        return {"tracks": tracks, "schema": {**schema, **read_only}}
 
     async def _frames(self, client: WebSocket) -> None:
         seq, started = 0, time.monotonic()

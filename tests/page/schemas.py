@@ -71,6 +71,34 @@ WORDS = ["", "One of a great many", "Explained at some length, because it does s
 MANY = {f"set_parameter_{n}": setter(f"parameter_{n}", WORDS[n % 3], SAMPLES[n % 5]) for n in range(30)}
 
 
+def shown(widget: str, schema: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A value that the page shows over the frame."""
+    return {**schema, "x-reactor-ui": {"widget": widget, **more}}
+
+
+FRACTION = {"type": "number", "minimum": 0, "maximum": 4}
+READ_ONLY = {
+    "score": shown("value", {"type": "integer", "default": 12340}),
+    "left_s": shown("clock", {"type": "number", "default": 92.4}, label="Time left"),
+    "health": shown("bar", {**FRACTION, "default": 1}),
+    "speaking": shown("light", {"type": "boolean", "default": False}),
+    "level": shown("value", {"type": "string", "default": "The caves below the old town"}),
+    "path": {"type": "array", "default": []},
+}
+TIMING = {
+    "timing": {
+        "description": "",
+        "data": {
+            "type": "object",
+            "properties": {
+                "gpu_ms": shown("value", {"type": "number"}, label="GPU", unit="ms"),
+                "batch": {"type": "integer"},
+            },
+        },
+    }
+}
+
+
 def defaults(events: dict[str, Any]) -> dict[str, Any]:
     """The state a session starts with."""
     return {

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from .bound import PAINTER, WALKER
 from .fake_server import FakeServer
 from .reloads import RELOADS
-from .schemas import MANY, SCHEMA, action, setter
+from .schemas import MANY, READ_ONLY, SCHEMA, TIMING, action, setter
 from .test_session import expect_phase
 
 State = Callable[[Page, FakeServer], None]
@@ -164,6 +164,17 @@ def last_minute(page: Page, server: FakeServer) -> None:
     expect(page.locator("#role[data-soon]")).to_be_attached()
 
 
+def showing_values(page: Page, server: FakeServer) -> None:
+    walking_with_values(page, server)
+    server.broadcast("timing", gpu_ms=178.6)
+    expect(page.locator(".value:not([hidden])")).to_have_count(6)
+
+
+def walking_with_values(page: Page, server: FakeServer) -> None:
+    server.script.read_only, server.script.messages = READ_ONLY, TIMING
+    walking(page, server)
+
+
 def asked(page: Page, server: FakeServer) -> None:
     connected(page, server)
     server.broadcast("reactor.session", phase="idle", seconds=30)
@@ -242,6 +253,7 @@ STATES: dict[str, State] = {
         faults,
         sharing,
         last_minute,
+        showing_values,
         asked,
         ended,
         failed,

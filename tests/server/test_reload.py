@@ -28,6 +28,7 @@ from part import LEVEL
 
 class MyState(InputState):
     plus: int = InputField(default=0, ge=0, le=99)
+    shown: int = InputField(default=3, read_only=True)
 
 
 class MyModel(ReactorPipeline):
@@ -248,7 +249,7 @@ async def test_a_changed_contract_comes_before_the_first_frame_of_its_code(
         await shown(client, 157)
         async with joined(server) as viewer:
             welcome = await viewer.data("reactor.welcome")
-            assert (welcome["schema"], welcome["state"]) == (contract["schema"], {"plus": 7})
+            assert (welcome["schema"], welcome["state"]) == (contract["schema"], {"plus": 7, "shown": 3})
 
 
 async def test_a_changed_load_or_config_loads_again_in_the_session(server: RunningServer, project: Project) -> None:

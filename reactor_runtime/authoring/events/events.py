@@ -227,7 +227,10 @@ def event_spec(method: str, function: FunctionType, mark: EventMark, scope: Scop
                 hint = AnyValue if untyped else scope.resolve(parameter.annotation, where)
             written = MISSING if parameter.default is Parameter.empty else parameter.default
             declared = mark.declarations.get(parameter.name, written)
-            fields.append(compile_field(parameter.name, hint, declared, scope, where))
+            field = compile_field(parameter.name, hint, declared, scope, where)
+            if field.info.read_only:
+                raise TypeError(f"{where}: clients set a parameter; read_only is for fields of a state")
+            fields.append(field)
     with declared_at(plain):
         _check_bindings(mark.sources, fields, plain.__qualname__)
     arguments = EventArguments(mark.name, fields)

@@ -13,7 +13,7 @@ from reactor_runtime.authoring.code.records import Record, is_clone, merged_over
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDeclaration
 from reactor_runtime.authoring.values.jsonable import check_size, to_json
-from reactor_runtime.authoring.values.limits import NO_LIMITS
+from reactor_runtime.authoring.values.limits import NO_LIMITS, InapplicableLimit
 from reactor_runtime.authoring.values.typespec import ValuePath, compile_type
 
 _NAME = "__reactor_name__"
@@ -187,29 +187,45 @@ def _own_schemas(cls: type[ModelMessage]) -> dict[str, dict[str, Any]]:
         if isinstance(declared, InputDeclaration):
             with declared_at(cls, name):
                 raise TypeError(f"{cls.__name__}.{name}: InputField is for what clients set; use MessageField here")
-        schema = _schema(annotation, scope, f"{cls.__name__}.{name}")
+        path = ValuePath(f"{cls.__name__}.{name}", scope)
+        schema = _schema(annotation, path)
         if schema is None or name.startswith("_"):
             continue
         refuse_mutable(cls, name, declared.default if isinstance(declared, MessageDeclaration) else declared)
-        description = declared.description if isinstance(declared, MessageDeclaration) else ""
-        schemas[name] = {**schema, "description": description} if description else schema
+        if isinstance(declared, MessageDeclaration):
+            with declared_at(cls, name):
+                schema = _described(schema, declared, annotation, path)
+        schemas[name] = schema
     _unwrap_declarations(cls)
     return schemas
 
 
-def _schema(annotation: Any, scope: Scope, where: str) -> dict[str, Any] | None:
+def _schema(annotation: Any, path: ValuePath) -> dict[str, Any] | None:
     """Return the schema of a type: `{}` for a type that clients could not send, None for a ClassVar."""
     try:
-        hint = scope.resolve(annotation, where)
+        hint = path.scope.resolve(annotation, path.where)
     # The type is used for the schema only, and may exist for type checkers alone.
     except TypeError:
         return None if "ClassVar" in str(annotation) else {}
     if is_class_variable(hint):
         return None
     try:
-        return compile_type(hint, NO_LIMITS, ValuePath(where, scope)).json
+        return compile_type(hint, NO_LIMITS, path).json
     except TypeError:
         return {}
+
+
+def _described(
+    schema: dict[str, Any], declared: MessageDeclaration, annotation: Any, path: ValuePath
+) -> dict[str, Any]:
+    """Return the schema of a field with what its `MessageField` says of it."""
+    if declared.limits.given():
+        try:
+            schema = compile_type(path.scope.resolve(annotation, path.where), declared.limits, path).json
+        except InapplicableLimit as error:
+            raise TypeError(f"{path.where}: {error}") from error
+    description = {"description": declared.description} if declared.description else {}
+    return {**schema, **description, **declared.shown.to_json(schema, path.where)}
 
 
 def _unwrap_declarations(cls: type[ModelMessage]) -> None:

@@ -36,8 +36,9 @@ _SMALL = (float, bool, type(None))
 class InputState(Record):
     """Declare a session's state: clients change each public field with an event `set_<field>`.
 
-    Subclasses become dataclasses. Every field needs a default, but for an `UploadedFile`, which is None without one;
-    fields that start with `_` are private. Setting a public name that the class does not have raises AttributeError.
+    They get the fields that are declared `InputField(read_only=True)`, and can't change them. Subclasses become
+    dataclasses. Every field needs a default, but for an `UploadedFile`, which is None without one; fields that start
+    with `_` are private. Setting a public name that the class does not have raises AttributeError.
     """
 
     __slots__ = ()
@@ -229,6 +230,8 @@ def _prepare_private(cls: type[InputState], name: str, declared: Any, annotation
     if isinstance(declared, InputDeclaration):
         if declared.bind is not None:
             raise TypeError(f"{where} is private, so clients can't set it; drop bind, or the underscore")
+        if declared.read_only:
+            raise TypeError(f"{where} is private, so clients don't get it; drop read_only, or the underscore")
         setattr(cls, name, default)
     if default is not MISSING and type(default).__hash__ is None:
         setattr(cls, name, dataclasses.field(default_factory=functools.partial(copy.deepcopy, default)))

@@ -15,6 +15,7 @@ import numpy as np
 from reactor_runtime.authoring.code.annotations import Scope, type_name, union_options
 from reactor_runtime.authoring.values import bindings
 from reactor_runtime.authoring.values.bindings import Source
+from reactor_runtime.authoring.values.displays import Display, Shown
 from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.limits import NO_LIMITS, InapplicableLimit, Limits
 from reactor_runtime.authoring.values.presentation import Presentation, Widget
@@ -23,7 +24,10 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 
 _LIMITS = tuple(each.name for each in dataclasses.fields(Limits))
 _SHOWN = tuple(each.name for each in dataclasses.fields(Presentation))
-_INPUT_OPTIONS = ("default", "description", "bind", "moderate", *_LIMITS, *_SHOWN)
+_INPUT_OPTIONS = ("default", "description", "bind", "moderate", "read_only", *_LIMITS, *_SHOWN)
+_MESSAGE_OPTIONS = ("default", "description", "volatile", "widget", "label", "unit", "ge", "le")
+# Of a read-only field; the others are about what clients send.
+_READ_ONLY_OPTIONS = ("label", "widget", "unit")
 MODERATE = "x-reactor-moderate"
 # Values are always checked strictly, whatever the options of a pydantic.Field.
 _IMPLIED = frozenset({"strict", "allow_inf_nan"})
@@ -51,6 +55,7 @@ class InputDeclaration:
     bind: object
     presentation: Presentation
     moderate: bool = False
+    read_only: bool = False
 
     # The limits, as the tests of programs for 3.x read them.
     def __getattr__(self, name: str) -> Any:
@@ -66,6 +71,8 @@ class MessageDeclaration:
     default: Any
     description: str
     volatile: bool
+    shown: Shown
+    limits: Limits
 
 
 def InputField(
@@ -83,7 +90,7 @@ def InputField(
     choices: Iterable[object] | None = None,
     label: str = "",
     group: str = "",
-    widget: Widget | None = None,
+    widget: Widget | Display | None = None,
     step: float | None = None,
     placeholder: str = "",
     order: int | None = None,
@@ -92,6 +99,7 @@ def InputField(
     unit: str = "",
     bind: Source | Sequence[Source] | None = None,
     moderate: bool = False,
+    read_only: bool = False,
     default_factory: Any = MISSING,
     **unknown: Never,
 ) -> Any:
@@ -100,16 +108,18 @@ def InputField(
     A state's field needs a default; a parameter without one is required. `pattern` matches anywhere: anchor it with ^
     and $. `bind` is a source that sets the value, such as `Keys("s", "w")`, or a list of sources. The options from
     `label` to `unit` describe the value's control and limit nothing. With `moderate`, the method `moderate` of the
-    model decides about each value before it is applied. `default_factory` is refused, with the field's name, because
-    the schema publishes the default.
+    model decides about each value before it is applied. A field of a state with `read_only` is set by the model alone
+    and shown over the frame as `widget`, "value", "bar", "light" or "clock". `default_factory` is refused, with the
+    field's name, because the schema publishes the default.
     """
     _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
     allowed, listed = _listed(choices), _listed(examples)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
     shown = Presentation(label, group, widget, step, placeholder, order, listed, prominent, unit)
-    if not isinstance(moderate, bool):
-        raise TypeError(f"InputField takes moderate=True or moderate=False, not {moderate!r}")
-    return InputDeclaration(default, description, limits, default_factory, bind, shown, moderate)
+    for name, switch in {"moderate": moderate, "read_only": read_only}.items():
+        if not isinstance(switch, bool):
+            raise TypeError(f"InputField takes {name}=True or {name}=False, not {switch!r}")
+    return InputDeclaration(default, description, limits, default_factory, bind, shown, moderate, read_only)
 
 
 def _listed(values: Any) -> Any:
@@ -146,15 +156,28 @@ def plain_declaration(value: object, where: str) -> object:
     )
 
 
-def MessageField(default: Any = MISSING, *, description: str = "", volatile: bool = False, **unknown: Never) -> Any:
+def MessageField(
+    default: Any = MISSING,
+    *,
+    description: str = "",
+    volatile: bool = False,
+    widget: Display | None = None,
+    label: str = "",
+    unit: str = "",
+    ge: float | None = None,
+    le: float | None = None,
+    **unknown: Never,
+) -> Any:
     """Describe a field of a `ModelMessage`; without a default it is required.
 
-    `volatile` means that its value, such as a time, differs in each session: a replay does not compare it.
+    `volatile` means that its value, such as a time, differs in each session: a replay does not compare it. `widget`
+    shows the newest value over the frame: as a number or text, as a bar from `ge` to `le`, as a light that is on or
+    off, or seconds as a clock. `ge` and `le` are in the schema; a value outside of them is sent all the same.
     """
     if "default_factory" in unknown:
         raise TypeError("MessageField takes no default_factory; use dataclasses.field(default_factory=…) instead of it")
-    _refuse_unknown(unknown, "MessageField", ("default", "description", "volatile"))
-    return MessageDeclaration(default, description, volatile)
+    _refuse_unknown(unknown, "MessageField", _MESSAGE_OPTIONS)
+    return MessageDeclaration(default, description, volatile, Shown(widget, label, unit), Limits(ge, le))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +208,8 @@ class FieldSpec:
             schema["default"] = to_json(self.default, self.name)
         if self.description:
             schema["description"] = self.description
+        if self.info.read_only:
+            return {**schema, "readOnly": True, **_shown(self.presentation, self.type).to_json(schema, self.name)}
         shown = self.presentation.to_json(self.type, self.default, self.name)
         moderated = {MODERATE: True} if self.info.moderate else {}
         return {**schema, **shown, **bindings.to_json(self.sources), **moderated}
@@ -216,8 +241,30 @@ def compile_field(name: str, hint: Any, declared: Any, scope: Scope, where: str)
     sources = _sources(declared, hint, limits, where)
     info = _declaration(declared, default, description, limits)
     # Raises the error of a wrong option.
-    info.presentation.to_json(spec, default, where)
+    if info.read_only:
+        _check_read_only(info, spec, where)
+    else:
+        info.presentation.to_json(spec, default, where)
     return FieldSpec(name, spec, default, description, sources, info.presentation, info, ignored)
+
+
+def _shown(presentation: Presentation, spec: TypeSpec) -> Shown:
+    """Return how a read-only value is shown."""
+    return Shown(presentation.widget, presentation.label, presentation.unit).or_default(spec.json)
+
+
+def _check_read_only(info: InputDeclaration, spec: TypeSpec, where: str) -> None:
+    """Raise TypeError for an option that is about what clients send."""
+    given = [
+        each.name for each in dataclasses.fields(Presentation) if getattr(info.presentation, each.name) != each.default
+    ]
+    given += [
+        name for name, value in {"bind": info.bind, "moderate": info.moderate or None}.items() if value is not None
+    ]
+    for name in given:
+        if name not in _READ_ONLY_OPTIONS:
+            raise TypeError(f"{where}: {name} has no effect on a field that is read_only; drop one of them")
+    _shown(info.presentation, spec).to_json(spec.json, where)
 
 
 def _declaration(declared: Any, default: Any, description: str, limits: Limits) -> InputDeclaration:

@@ -108,13 +108,8 @@ on("lost", ({ message }) => {
   status.show(status.now, message);
 });
 on("stopping", (notice) => log("note", notice.message, notice));
-on("state", (changes) =>
-  withPanels(({ controls, bindings }) => {
-    controls.follow(changes);
-    bindings.follow(changes);
-  }),
-);
-on("message", ({ type, data }) => log("message", type, data));
+on("state", (changes) => withPanels(({ follow }) => follow(changes)));
+on("message", (message) => withPanels(({ receive }) => receive(message)));
 on("error", (error) => {
   // Reported by "ended".
   const isKnown = error.code === "model_error" || (error.code === "not_controller" && !session.maySend);

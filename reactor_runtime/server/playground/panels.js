@@ -61,21 +61,33 @@ export async function makePanels(session, stage, drawer) {
       .catch(({ message }) => onError("The list of sessions can't be loaded", message));
   const bindings = new BindingsPanel(element, send);
   const media = new MediaPanels(session, element, log);
+  const values = new ValuesPanel(session, element, onError);
   session.addEventListener("contract", () => {
     stage.update();
     controls.update(session.schema.events, session.state, session.tracks);
     metrics.update(stage.videos, session.speaker.tracks.length > 0);
     media.restart();
+    values.update();
     bindings
       .update({ schema: session.schema, state: session.state })
       .catch(({ message }) => onError("A part of the page can't be loaded", message));
   });
   // The contract may have changed while this was loading.
   stage.update();
+  values.update();
   followReloads(session, element, log, controls);
   // Whether the frame is what the user looks at: a model with a prompt or with bindings.
   const isStage = () => controls.hasPrompt || boundEvents(session.schema) !== "{}";
-  return { log, metrics, controls, bindings, media, toolbar, isStage };
+  /** Show changes of the model's state. */
+  const follow = (changes) => {
+    for (const panel of [controls, bindings, values]) panel.follow(changes);
+  };
+  /** Show a message of the model. */
+  const receive = ({ type, data }) => {
+    log.add("message", type, data);
+    values.receive(type, data);
+  };
+  return { log, metrics, controls, bindings, media, toolbar, isStage, follow, receive };
 }
 
 /** Load what shows reloads, for the first server with `--reload`. */
@@ -160,6 +172,47 @@ const boundEvents = ({ events = {} }) =>
       Object.entries(events).filter(([, event]) => JSON.stringify(event).includes('"x-reactor-bind"')),
     ),
   );
+
+/** Loads what shows values over the frame for the first model that declares one. */
+class ValuesPanel {
+  #session;
+  #stage;
+  #onError;
+  // a promise of the Values; null before the first model with one
+  #values = null;
+
+  constructor(session, stage, onError) {
+    this.#session = session;
+    this.#stage = stage;
+    this.#onError = onError;
+    session.addEventListener("session", () => this.update());
+  }
+
+  /** Show the values that the session's schema declares. */
+  update() {
+    const { schema, id, state } = this.#session;
+    const { state: fields = {}, messages } = schema;
+    if (!this.#values && !JSON.stringify([fields, messages]).includes('"x-reactor-ui"')) return;
+    this.#values ??= import("./values/values.js").then(({ Values }) => new Values(this.#stage));
+    this.#use((values) => values.begin(id, { fields, messages }, state));
+  }
+
+  /** Show changes of the model's state. */
+  follow(changes) {
+    this.#use((values) => values.follow(changes));
+  }
+
+  receive(type, data) {
+    this.#use((values) => values.receive(type, data));
+  }
+
+  #use(use) {
+    this.#values?.then(use).catch(({ message }) => {
+      this.#values = null;
+      this.#onError("The values over the frame can't be shown", message);
+    });
+  }
+}
 
 /** Loads the sound button and the panels of input tracks for the first model that needs them, and keeps them. */
 class MediaPanels {

@@ -52,6 +52,7 @@ def render(contract: Mapping[str, Any], url: str, query: str = "") -> str:
             _section("Tracks", (_track(each, url, query) for each in tracks)),
             _section("Events", (_event(name, spec, url, query) for name, spec in schema["events"].items())),
             _section("Messages", (_message(name, spec) for name, spec in schema["messages"].items())),
+            _section("State that only the model sets", _read_only(schema.get("state", {}))),
         ]
     )
 
@@ -102,6 +103,11 @@ def _event(name: str, spec: Mapping[str, Any], url: str, query: str) -> str:
 
 def _message(name: str, spec: Mapping[str, Any]) -> str:
     return _entry(name, spec["description"], _table(spec["data"]))
+
+
+def _read_only(fields: Mapping[str, Any]) -> Iterable[str]:
+    if fields:
+        yield _table({"properties": fields})
 
 
 def _in_python(url: str, query: str, line: str) -> str:

@@ -286,7 +286,9 @@ class EngineSlot:
         contract = self.engine.contract
         assert contract is not None, "it has changed"
         if self.session is not None:
-            self.session.keep_fields({event["field"] for event in contract["schema"]["events"].values()})
+            schema = contract["schema"]
+            settable = (event["field"] for event in schema["events"].values())
+            self.session.keep_fields({*settable, *schema.get("state", {})})
         data = {"tracks": contract["tracks"], "schema": contract["schema"]}
         self.subscribers.send_message("reactor.contract", data, but=self._wait_queue.waiting)
 

@@ -71,7 +71,7 @@ export class ClientProtocol {
       if (!this.role) return;
       const contract = { tracks: tracks.map(trackOf), schema };
       this.welcome = { ...this.welcome, ...contract };
-      const fields = Object.values(schema.events).map(({ field }) => field);
+      const fields = [...Object.keys(schema.state ?? {}), ...Object.values(schema.events).map(({ field }) => field)];
       this.state = Object.fromEntries(Object.entries(this.state).filter(([name]) => fields.includes(name)));
       this.#handlers.onContract();
       this.#handlers.emit("contract", contract);

@@ -91,7 +91,9 @@ export interface EventSchema {
 export interface Schema {
   events: Record<string, EventSchema>;
   messages: Record<string, { description: string; data: Record<string, unknown> }>;
-  /** A hash of the types of tracks, events and messages. */
+  /** JSON Schemas of the fields of the state that clients can't set. */
+  state?: Record<string, Record<string, unknown>>;
+  /** A hash of the types of tracks, events, messages and state. */
   types?: string;
 }
 
