@@ -6,10 +6,12 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
 
+from tests.clients.node import PACKAGE, run
 from tests.timeouts import TIMEOUT_S
 
 from .fake_server import FakeServer
@@ -30,6 +32,7 @@ TIMEOUT_MS = 1000 * TIMEOUT_S
 # Most tests are about the controls: as for a user who has opened the drawer of these models.
 DRAWER = """if (location.origin !== "null" && !localStorage.getItem("reactor.drawer"))
   localStorage.setItem("reactor.drawer", '{"aurora": true, "my-model": true, "demo": true}');"""
+as_modules_and_as_bundle = pytest.mark.parametrize("served_files", ["modules", "bundle"], indirect=True)
 EXPECTED = (
     "ERR_CONNECTION_REFUSED",
     # Chromium's: the last frame of a track that ends, in a MediaStreamTrackProcessor of which each frame was closed.
@@ -80,9 +83,24 @@ def launch(chromium: BrowserType, *flags: str, whole: bool = False) -> Browser:
     return chromium.launch(executable_path=executable, channel=channel, args=[*QUIET, *flags])
 
 
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that a release serves of the page."""
+    folder = tmp_path_factory.mktemp("bundle")
+    run("node", "bundle.mjs", str(folder), cwd=PACKAGE)
+    return folder
+
+
 @pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with FakeServer() as server:
+def served_files(request: pytest.FixtureRequest) -> Path | None:
+    """The bundle, where a test with the mark `as_modules_and_as_bundle` asks for it; None for the modules."""
+    wanted: str = getattr(request, "param", "modules")
+    return request.getfixturevalue("bundle") if wanted == "bundle" else None
+
+
+@pytest.fixture
+def server(served_files: Path | None) -> Iterator[FakeServer]:
+    with FakeServer(served_files) as server:
         yield server
 
 

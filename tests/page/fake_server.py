@@ -99,10 +99,11 @@ class Announced(uvicorn.Server):
 
 
 class FakeServer:
-    """Serve the page on a free port from a thread; use as a context manager."""
+    """Serve the page, or a `bundle` of it, on a free port from a thread; use as a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, bundle: Path | None = None) -> None:
         self.script = Script()
+        self._files = {**read_playground(), **(read_files(bundle) if bundle else {})}
         self.received: list[Received] = []
         self.published: list[tuple[str, bytes]] = []  # track and file
         self.queries: list[dict[str, str]] = []
@@ -231,7 +232,7 @@ class FakeServer:
 
     def _app(self) -> ASGIApp:
         async def index(_: Request) -> Response:
-            page = self.script.html or read_playground()["index.html"]
+            page = self.script.html or self._files["index.html"]
             return Response(page, media_type="text/html", headers={"Content-Security-Policy": CSP})
 
         async def icon(_: Request) -> Response:
@@ -240,7 +241,7 @@ class FakeServer:
 
         async def static(request: Request) -> Response:
             name: str = request.path_params["name"]
-            content = read_playground().get(name)
+            content = self._files.get(name)
             if content is None:
                 return Response(status_code=404)
             return Response(content, media_type=mimetypes.guess_type(name)[0])
@@ -431,8 +432,12 @@ class FakeServer:
 @functools.cache
 def read_playground() -> dict[str, bytes]:
     """Read the files of the page by their paths, once for all tests: each page loads 70 of them."""
-    files = filter(Path.is_file, PLAYGROUND.rglob("*"))
-    return {path.relative_to(PLAYGROUND).as_posix(): path.read_bytes() for path in files}
+    return read_files(PLAYGROUND)
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    files = filter(Path.is_file, folder.rglob("*"))
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def describe_input(named: tuple[str, int | None]) -> dict[str, Any]:

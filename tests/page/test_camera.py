@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserType, Locator, Page, expect
 
 from reactor_runtime.media import jpeg
 
-from .conftest import DRAWER, launched
+from .conftest import DRAWER, as_modules_and_as_bundle, launched
 from .fake_server import FakeServer
 
 TWO_CAMERAS = ("--use-fake-device-for-media-stream=device-count=2,fps=30", "--use-fake-ui-for-media-stream")
@@ -98,6 +98,7 @@ def test_the_page_asks_for_no_camera_before_a_click(page: Page, server: FakeServ
     assert server.published == []
 
 
+@as_modules_and_as_bundle
 def test_the_camera_s_pictures_arrive_as_jpeg(panel: Locator, server: FakeServer) -> None:
     start(panel)
     files = server.wait_for_media("camera", 10)

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 from .bound import key, sent_by
+from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer
 from .schemas import SCHEMA, action
 
@@ -238,6 +239,7 @@ def test_no_figure_is_cut_off(page: Page, server: FakeServer, width: int) -> Non
     assert page.locator("#figures dd, #figures dt, #figures > div").evaluate_all(cut) == []
 
 
+@as_modules_and_as_bundle
 def test_t_opens_the_trace_and_escape_closes_it(connected: Page, server: FakeServer, tmp_path: Path) -> None:
     brighten(connected, server, "0.5")
     expect(connected.locator("[data-figure=delay]")).to_contain_text("ms")

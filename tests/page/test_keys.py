@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from .bound import PADS, PAINTER, WALKER, Fingers, bound, key, keys
-from .conftest import open_page
+from .conftest import as_modules_and_as_bundle, open_page
 from .fake_server import FakeServer
 from .schemas import setter
 
@@ -68,6 +68,7 @@ def test_keys_without_a_place_are_named_beside_the_caps(stage: Page, server: Fak
     expect(stage.locator(".caps figure")).to_have_count(0)
 
 
+@as_modules_and_as_bundle
 def test_a_cap_is_lit_while_its_key_is_held(stage: Page) -> None:
     stage.keyboard.down("w")
     stage.keyboard.down("Shift")

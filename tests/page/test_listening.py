@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from reactor_runtime.media import jpeg
 from reactor_runtime.wire.media_header import FrameFlag
 
+from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer, frame
 from .fake_sound import piece
 
@@ -57,6 +58,7 @@ def test_there_is_no_button_without_sound(page: Page, server: FakeServer) -> Non
     expect(page.get_by_role("switch", name="Sound")).to_be_hidden()
 
 
+@as_modules_and_as_bundle
 def test_the_keyboard_turns_sound_on_and_off(page: Page, server: FakeServer) -> None:
     server.script.sounds = {"music": 44100}
     page.goto(server.url)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer
 from .schemas import SCHEMA, setter
 from .states import connected
@@ -46,6 +47,7 @@ def test_a_prominent_text_has_the_bar_with_its_examples(page: Page, server: Fake
     expect(page.locator(".prompt textarea")).to_have_value("a reef")
 
 
+@as_modules_and_as_bundle
 def test_enter_sends_and_the_first_frame_that_shows_it_marks_it(page: Page, server: FakeServer, bar: Locator) -> None:
     server.script.frames = False
     bar.fill("a hare")

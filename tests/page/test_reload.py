@@ -14,6 +14,7 @@ from reactor_runtime.server.routes.pages import PLAYGROUND
 from reactor_runtime.wire.reload import ReloadError
 
 from .bound import WALKER
+from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer
 from .reloads import ERROR, REASON, RELOADS
 from .schemas import SCHEMA, action, setter
@@ -37,6 +38,7 @@ def open_plain(page: Page, server: FakeServer) -> None:
     expect(page.locator("#controls [name]").first).to_be_enabled()
 
 
+@as_modules_and_as_bundle
 def test_a_failed_reload_is_shown_over_the_video_until_the_next_one_is_applied(page: Page, server: FakeServer) -> None:
     open_with(page, server, "applied")
     card = page.locator(CARD)

@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
+from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer
 from .schemas import setter
 
@@ -61,6 +62,7 @@ def wait_for_frames(page: Page, seq: int = 15) -> None:
     page.wait_for_function(f"() => +document.querySelector('canvas').dataset.seq > {seq}")
 
 
+@as_modules_and_as_bundle
 def test_the_last_seconds_are_shared_with_their_sound(page: Page, server: FakeServer, tmp_path: Path) -> None:
     server.script.sounds = {"voice": 16000}
     page.add_init_script(FILMS)

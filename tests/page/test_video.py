@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.video import BITS, SQUARE, VideoStream, jpeg
 
+from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer
 
 CANVAS = 'canvas[data-track="main_video"]'
@@ -68,6 +69,7 @@ def corrupt(message: bytes) -> bytes:
     return message[:at] + b"\xff" * (len(message) - at)
 
 
+@as_modules_and_as_bundle
 def test_from_jpeg_to_video_and_back_nothing_blank_older_or_of_another_size_is_shown(
     playing: Page, server: FakeServer
 ) -> None:

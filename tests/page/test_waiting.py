@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from .conftest import open_page
+from .conftest import as_modules_and_as_bundle, open_page
 from .fake_server import FakeServer
 
 NOTIFIED = """window.notified = [];
@@ -24,6 +24,7 @@ def wait_in_queue(page: Page, server: FakeServer, **data: float) -> None:
     expect(page.locator(".wait")).to_be_visible()
 
 
+@as_modules_and_as_bundle
 def test_the_wait_has_its_estimated_time_and_who_watches(page: Page, server: FakeServer) -> None:
     wait_in_queue(page, server, wait_s=290)
     expect(page.locator("#notice-place")).to_have_text("3")

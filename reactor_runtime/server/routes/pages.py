@@ -6,7 +6,7 @@ import asyncio
 import io
 import mimetypes
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -28,6 +28,8 @@ from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 
 PLAYGROUND = Path(__file__).parents[1] / "playground"
+# What clients/js/bundle.mjs makes of it for a release: index.html, and files below a folder with a hash for a name.
+BUNDLE = Path(__file__).parents[1] / "bundle"
 # The page that asks for the token.
 TOKEN_PAGE = Path(__file__).parents[1] / "token_page"
 # The page of the API, see `docs_page.py`.
@@ -35,6 +37,8 @@ DOCS_PAGE = Path(__file__).parents[1] / "docs_page"
 TOKEN_SCRIPT = '  <script type="module" src="static/token.js"></script>\n'
 # Relative, so that it is right below --root-path too.
 CLIENT = 'export * from "./static/client/index.js";\n'
+# For a file whose path has its hash.
+IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable"}
 # A code of this text takes 4 ms of the event loop.
 LONGEST_QR_BYTES = 200
 
@@ -42,10 +46,8 @@ LONGEST_QR_BYTES = 200
 def page_routes(admission: Admission[S]) -> list[BaseRoute]:
     """Return the routes of the page, its files and the JavaScript client; without `/` if the author has a page."""
     options = admission.settings.options
-    html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
-    html = html.replace("</head>", f"{preload_links(PLAYGROUND)}</head>", 1)
     pages = Documents("text/html")
-    saved = SavedPage(html, options.manifest)
+    saved = SavedPage(index_html(), options.manifest)
 
     async def page(request: Request) -> Response:
         document = saved.document if options.reload is None else await on_thread(request.scope, saved.read)
@@ -62,6 +64,14 @@ def page_routes(admission: Admission[S]) -> list[BaseRoute]:
 
     files = file_routes(saved.document.images)
     return files if options.manifest.page is not None else [Route("/", page), qr_route(), *files]
+
+
+def index_html(bundle: Path = BUNDLE) -> str:
+    """Return the HTML that loads the files of `bundle`, or in a clone, which has none, the modules of the page."""
+    if bundle.is_dir():
+        return (bundle / "index.html").read_text(encoding="utf-8")
+    html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    return html.replace("</head>", f"{preload_links(PLAYGROUND)}</head>", 1)
 
 
 def qr_route() -> Route:
@@ -87,21 +97,21 @@ def qr_svg(text: str) -> str:
     return svg.getvalue().decode()
 
 
-def file_routes(images: Mapping[str, Path]) -> list[BaseRoute]:
+def file_routes(images: Mapping[str, Path], bundle: Path = BUNDLE) -> list[BaseRoute]:
     """Return the routes of the page's files, the author's `images` among them, and of the JavaScript client.
 
     The paths of `images` have no links.
     """
-    files = {
-        path.relative_to(folder).as_posix(): Document(path.read_bytes(), _media_type(path))
-        for folder in (PLAYGROUND, TOKEN_PAGE, DOCS_PAGE)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+    files = {name: file for folder in (PLAYGROUND, TOKEN_PAGE, DOCS_PAGE) for name, file in _documents(folder)}
+    hashed = dict(_documents(bundle))
     client_module = Document(CLIENT.encode(), "text/javascript")
 
     async def static(request: Request) -> Response:
         name = request.path_params["name"]
+        if name in hashed:
+            zipped = hashed.get(f"{name}.gz") if "gzip" in request.headers.get("accept-encoding", "") else None
+            encoding = {"Content-Encoding": "gzip"} if zipped else {}
+            return (zipped or hashed[name]).response(request, {**IMMUTABLE, "Vary": "Accept-Encoding", **encoding})
         if name in files:
             return files[name].response(request)
         # The author may save another image.
@@ -141,6 +151,13 @@ class _PageFiles(StaticFiles):
         if status is None or any(part.startswith(".") for part in Path(found).relative_to(root).parts):
             return "", None
         return found, status
+
+
+def _documents(folder: Path) -> Iterator[tuple[str, Document]]:
+    """Yield the files of a folder, if there is one, with their names below `/static/`."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix(), Document(path.read_bytes(), _media_type(path))
 
 
 def _unlinked(path: Path | None) -> Path | None:

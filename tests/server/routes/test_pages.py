@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,7 +14,14 @@ from starlette.types import Receive, Scope, Send
 
 from reactor_runtime import manifest
 from reactor_runtime.server.options import ReloadOptions, ServeOptions
-from reactor_runtime.server.routes.pages import LONGEST_QR_BYTES, file_routes, own_page_route, page_routes, qr_route
+from reactor_runtime.server.routes.pages import (
+    LONGEST_QR_BYTES,
+    file_routes,
+    index_html,
+    own_page_route,
+    page_routes,
+    qr_route,
+)
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import Slot, SlotSettings
 from tests.fakes import FakeClock
@@ -54,6 +62,42 @@ async def test_the_page_of_the_author_is_served_with_its_files(http: httpx.Async
 async def test_the_client_stays_where_it_is(http: httpx.AsyncClient) -> None:
     assert "static/client/index.js" in (await http.get("/reactor.js")).text
     assert (await http.get("/static/client/reactor.js")).status_code == 200
+
+
+async def test_a_bundle_is_kept_by_caches_for_a_year_and_the_client_is_checked_each_time(tmp_path: Path) -> None:
+    (tmp_path / "0a1b").mkdir()
+    (tmp_path / "0a1b" / "main.js").write_text("let a")
+    (tmp_path / "index.html").write_text("bundled")
+    assert index_html(tmp_path) == "bundled"
+    async with serving(file_routes({}, tmp_path)) as http:
+        bundled = await http.get("/static/0a1b/main.js")
+        assert (bundled.text, bundled.headers["Content-Type"]) == ("let a", "text/javascript; charset=utf-8")
+        assert bundled.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert (await http.get("/static/client/index.js")).headers["Cache-Control"] == "no-cache"
+
+
+async def test_a_bundle_is_sent_compressed_to_clients_that_take_it(tmp_path: Path) -> None:
+    (tmp_path / "0a1b").mkdir()
+    (tmp_path / "0a1b" / "main.js").write_text("let a")
+    (tmp_path / "0a1b" / "main.js.gz").write_bytes(gzip.compress(b"let a"))
+    async with serving(file_routes({}, tmp_path)) as http:
+        zipped, plain = [
+            await http.get("/static/0a1b/main.js", headers={"Accept-Encoding": accepted})
+            for accepted in ("gzip, br", "identity")
+        ]
+        assert zipped.headers["Content-Encoding"] == "gzip"
+        assert "Content-Encoding" not in plain.headers
+        assert [answer.text for answer in (zipped, plain)] == ["let a", "let a"]
+        assert zipped.headers["ETag"] != plain.headers["ETag"]
+        for answer in (zipped, plain):
+            assert answer.headers["Content-Type"] == "text/javascript; charset=utf-8"
+            assert answer.headers["Vary"] == "Accept-Encoding"
+
+
+def test_without_a_bundle_the_page_loads_its_modules(tmp_path: Path) -> None:
+    html = index_html(tmp_path / "none")
+    assert 'src="static/main.js"' in html
+    assert '<link rel="modulepreload" href="static/stage.js">' in html
 
 
 @pytest.mark.parametrize("path", ["/../secret.txt", "/%2e%2e/secret.txt", "/parts/..%2f..%2fsecret.txt", "/link.txt"])
