@@ -308,6 +308,8 @@ class ClientProtocol:
                 self.end_session(SessionEnded("failed", str(data.get("message", ""))))
             case "started":
                 self.status = Status(Phase.CONNECTED, data["session"])
+            case "preparing" if self.status.phase is Phase.CONNECTED:
+                self.status = replace(self.status, detail=str(data["detail"]), progress=data["progress"])
             case "resumed" if self.welcome.watched_by(self.role) is None:
                 self.status = Status(Phase.CONNECTED, data["session"], notice="resumed")
             case "ended":

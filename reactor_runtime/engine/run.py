@@ -220,10 +220,10 @@ def _import_model(load: ipc.Load, progress: Progress) -> Contract:
 def _progress_reported(model: type[Model], progress: Progress, outputs: list[streams.StandardStream]) -> Iterator[None]:
     """Report the progress that the model gives, and the lines that it writes to `outputs`."""
     # Of the class, because a VideoModel loads in its __init__.
-    model._reactor_on_progress = progress.report
+    model._reactor_on_load_progress = progress.report
     with watch_output(progress.add_line, outputs):
         yield
-    model._reactor_on_progress = None
+    model._reactor_on_load_progress = None
 
 
 def _outlets(

@@ -162,6 +162,7 @@ class SessionHost:
 
     def _give_calls(self, model: Model) -> None:
         # Set from outside, because an author's __init__ may not call ours.
+        model._reactor_on_progress = self._emitter.report_progress
         model._reactor_on_end = self.end_soon
         if isinstance(model, AsyncModel):
             model._reactor_runtime = self.runtime

@@ -207,6 +207,15 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
+class Preparing:
+    """engine → server: how far the model is with the first frame of a session; without fields, that it is there."""
+
+    session: str
+    detail: str = ""
+    progress: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Described:
     """engine → server: the class passed its checks; `contract` is the part that clients need (tracks and schema).
 
@@ -526,6 +535,7 @@ ToServer = (
     | ModelWarning
     | Bundle
     | CreditsTaken
+    | Preparing
     | Flush
     | MessageSent
     | StateChanged

@@ -252,6 +252,7 @@ def _session() -> Schema:
             {"model": STRING, "progress": PROGRESS},
         ),
         "started": ({"session": STRING}, {}),
+        "preparing": ({"detail": STRING, "progress": PROGRESS}, {}),
         "ending": ({"seconds": SECONDS_OR_NULL}, {}),
         "idle": ({"seconds": SECONDS_OR_NULL}, {}),
         "away": ({"seconds": SECONDS_OR_NULL}, {}),

@@ -305,6 +305,21 @@ def test_the_last_reload_is_that_of_the_welcome_and_of_each_message() -> None:
     assert [str(failed), str(loading)] == ["failed: pipeline.py:41: no name", "loading: load() has changed"]
 
 
+def test_what_the_model_reports_before_the_first_frame_is_in_the_status() -> None:
+    controller = make_protocol()
+    receive(controller, "reactor.session", phase="preparing", detail="early", progress=0.5)
+    assert controller.status.phase is Phase.CONNECTING
+    welcome(controller)
+    receive(controller, "reactor.session", phase="preparing", detail="reading", progress=0.5)
+    assert (controller.status.phase, controller.status.detail, controller.status.progress) == (
+        Phase.CONNECTED,
+        "reading",
+        0.5,
+    )
+    receive(controller, "reactor.session", phase="preparing", detail="", progress=None)
+    assert (controller.status.detail, controller.status.progress) == ("", None)
+
+
 def test_a_generated_client_that_is_out_of_date_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     controller = make_protocol()
     controller.expect_types("a")

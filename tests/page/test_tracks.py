@@ -74,6 +74,21 @@ def test_before_the_first_frame_there_is_the_time_of_a_step(page: Page, server: 
     expect(page.locator("#notice")).to_be_hidden()
 
 
+def test_before_the_first_frame_there_is_what_the_model_reports(page: Page, server: FakeServer) -> None:
+    server.script.frames = False
+    page.goto(server.url)
+    expect(page.locator("#notice")).to_contain_text("Generating the first frame")
+    server.broadcast("reactor.session", phase="preparing", detail="reading the image", progress=0.5)
+    expect(page.locator("#notice-detail")).to_have_text(re.compile(r"^reading the image\s*\d+ s$"))
+    expect(page.locator("#notice-progress")).to_have_js_property("value", 0.5)
+    expect(page.locator("#notice")).to_contain_text("Generating the first frame")
+    server.broadcast("reactor.session", phase="preparing", detail="", progress=None)
+    expect(page.locator("#notice-progress")).to_be_hidden()
+    expect(page.locator("#notice-detail")).to_have_text(re.compile(r"^\d+ s$"))
+    server.script.frames = True
+    expect(page.locator("#notice")).to_be_hidden()
+
+
 def test_a_model_without_output_says_so(page: Page, server: FakeServer) -> None:
     server.script.tracks = ()
     page.goto(server.url)

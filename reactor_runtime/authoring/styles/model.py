@@ -38,8 +38,9 @@ class Model:
     sessions_per_model: int = 1
     # Attributes of the runtime have this prefix, because authors keep anything else on `self`.
     # The engine sets it while the model loads.
+    _reactor_on_load_progress: ClassVar[Callable[[float | None, str], None] | None] = None
+    # The engine sets these when the model is made.
     _reactor_on_progress: Callable[[float | None, str], None] | None = None
-    # The engine sets it when the model is made.
     _reactor_on_end: Callable[[str], None] | None = None
     _reactor_needs_state = False
     # For `hints`, which does not import these classes.
@@ -66,15 +67,16 @@ class Model:
         """
 
     def progress(self, fraction: float | None, message: str = "") -> None:
-        """Report from `load()` or `__init__` how far it is: a number from 0 to 1, or None if that is unknown.
+        """Report how far the model is: a number from 0 to 1, or None if that is unknown.
 
-        The page and the terminal show it with the message. Any thread; has no effect after loading. Raises ValueError
-        for any other number.
+        The page shows it with the message while the model loads, as the terminal does, and in a session until its first
+        frame or sound; at other times it has no effect. Any thread. Raises ValueError for any other number.
         """
         if fraction is not None and not 0 <= fraction <= 1:
             raise ValueError(f"progress must be from 0 to 1, not {fraction!r}")
-        if self._reactor_on_progress is not None:
-            self._reactor_on_progress(None if fraction is None else float(fraction), message)
+        report = type(self)._reactor_on_load_progress or self._reactor_on_progress
+        if report is not None:
+            report(None if fraction is None else float(fraction), message)
 
     def end(self, reason: str = "") -> None:
         """End the session when the frames so far have been shown; the page shows the reason beside "Play again".

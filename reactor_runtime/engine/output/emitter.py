@@ -19,8 +19,9 @@ from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, P
 from reactor_runtime.engine.output.unpack import NO_METADATA, Unpack, UnpackedBundle, metadata_by_track
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.errors import MOST_MESSAGE, shortened
 from reactor_runtime.ipc.credits import CreditReader
-from reactor_runtime.ipc.messages import Credit, Flush
+from reactor_runtime.ipc.messages import Credit, Flush, Preparing
 from reactor_runtime.media.tensors import synchronize
 
 Bundles = Sequence[UnpackedBundle]
@@ -65,6 +66,8 @@ class Emitter:
         self._unpack = Unpack(contract)
         self.first_step = first_step or FirstStep(served, lambda _: None)
         self._session: ModelSession | None = None
+        # What the author reported last; None after the first output of the session.
+        self._preparing: Preparing | None = None
         self._numbers = 0
         self.pace = Pace(contract)
         self._flushes = 0
@@ -96,6 +99,7 @@ class Emitter:
     def open(self, session: ModelSession) -> None:
         """Start a session with sequence numbers from 0, the declared rate and nothing outstanding."""
         self._session = session
+        self._preparing = Preparing(session.id)
         self._returned_at = None
         self.outstanding.clear()
         # For its clients, a session that was reset goes on.
@@ -109,8 +113,20 @@ class Emitter:
     def close(self) -> None:
         """End the session: drop what is queued; what is emitted from here on is discarded."""
         self.flush()
-        self._session = None
+        self._session = self._preparing = None
         self.pace.end()
+
+    def report_progress(self, fraction: float | None, message: str) -> None:
+        """Send how far the model is with the first output of the session; do nothing after it. Any thread."""
+        before = self._preparing
+        if before is not None:
+            rounded = None if fraction is None else round(fraction, 2)
+            self._send_progress(before, Preparing(before.session, shortened(message.strip(), MOST_MESSAGE), rounded))
+
+    def _send_progress(self, before: Preparing, now: Preparing) -> None:
+        if now != before:
+            self._preparing = now
+            self._sink.send(now)
 
     def credit(self, credit: Credit) -> None:
         """Free the room of a bundle, also after the end of its session, and wake what waits for room."""
@@ -345,6 +361,9 @@ class Emitter:
         first: bool = False,
         metadata: Mapping[str, str] = NO_METADATA,
     ) -> None:
+        if self._preparing is not None:
+            self._send_progress(self._preparing, Preparing(session.id))
+            self._preparing = None
         now = self._clock.now()
         number = self._numbers
         self._numbers += 1

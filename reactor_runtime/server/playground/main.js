@@ -76,8 +76,7 @@ on("status", (now) => {
   const kind = failed ? "error" : "note";
   if (phase === "ended") log(kind, `${shown.headline}: ${shown.detail}`, now);
   if (phase === "reconnecting" && opened && !isEnd) log(kind, shown.headline, now);
-  status.show(shown, role ? "" : reasonOf(phase, shown));
-  status.awaited = stage.awaited;
+  show(shown, role ? "" : reasonOf(phase, shown));
   if (phase === "waiting" && !hasWaited) {
     hasWaited = true;
     // Without it the position is shown all the same.
@@ -94,6 +93,11 @@ on("idle", ({ seconds }) =>
   status.show(describeStatus(seconds === null ? session.status : { phase: "idle", seconds }), ""),
 );
 
+function show(now, reason) {
+  status.show(now, reason);
+  status.awaited = stage.awaited;
+}
+
 /** Return the reason that stays visible until the next session. */
 function reasonOf(phase, { phase: shown, headline, detail }) {
   if (shown === "failed") return detail || headline;
@@ -103,6 +107,7 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
 on("stats", ({ watching }) => (status.watching = watching ?? 0));
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("warning", ({ message }) => log("error", message));
+on("preparing", (now) => show({ ...status.now, ...now }));
 on("lost", ({ message }) => {
   log("error", message);
   status.show(status.now, message);

@@ -20,10 +20,7 @@ const AGAIN = ["finished", "turn_over", "idle", "closed", "lost"];
 // The headline says the same.
 const withoutPrefix = (detail) => detail?.replace(/^the model failed: /, "");
 
-/**
- * Return {phase, headline, place?, role?, detail?, progress?, since?, next?, at?, button?} for a status of the session: `role` is what the
- * user may do; `next` happens at `at`, on performance.now()'s clock.
- */
+/** Return what to show: `role` is what the user may do; `next` happens at `at`, as performance.now(). */
 export const describeStatus = (status) => descriptions[status.reason ? "ended" : status.phase](status);
 
 const descriptions = {

@@ -151,6 +151,8 @@ class EngineSlot:
             for notice, left_s in ((TurnNotice.ENDING, session.turn.left_s), (TurnNotice.AWAY, session.turn.away_s)):
                 if left_s is not None:
                     client.send_message("reactor.session", {"phase": notice, "seconds": left_s})
+            if session.preparing is not None:
+                client.send_message("reactor.session", _progress_message(session))
         self.subscribers.join(client, controls=controls, held=session is not None)
 
     def _send_welcome(self, client: Client, session: ServedSession | None) -> None:
@@ -315,6 +317,10 @@ class EngineSlot:
 
     def send_progress(self) -> None:
         self.reload.send_progress()
+        session = self.session
+        if session is not None and session.has_progressed():
+            message = _progress_message(session)
+            self.subscribers.send_message("reactor.session", message, but=self._wait_queue.waiting)
 
     def send_statistics(self, now: float) -> None:
         """Send each subscriber statistics of the model and its own, and those that may send the rates of inputs."""
@@ -398,6 +404,12 @@ class EngineSlot:
         code = CloseCode.SERVER_STOPPING if reason == RESTARTING else CloseCode.SESSION_OVER
         session.controller.close(CloseCode.MODEL_FAILED if failed else code, message)
         self._callbacks.on_session_ended(self)
+
+
+def _progress_message(session: ServedSession) -> dict[str, Any]:
+    """Return how far the model is with the first frame; "" and None once that is there."""
+    now = session.preparing or ipc.Preparing(session.id)
+    return {"phase": "preparing", "detail": now.detail, "progress": now.progress}
 
 
 def _with_line(error: errors.ReactorError) -> str:

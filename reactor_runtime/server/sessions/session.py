@@ -104,6 +104,9 @@ class ServedSession:
         # Whether the connection of the controller broke.
         self.is_broken = False
         self.started_at = 0.0
+        # How far the model is with the first frame, and what clients know of that; None when the frame is there.
+        self.preparing: ipc.Preparing | None = None
+        self._announced: ipc.Preparing | None = None
         self.demand = InputDemand()
         # Frames and pieces of sound that were dropped because the model read too slowly, by track.
         self.lost_inputs: dict[str, int] = {}
@@ -346,6 +349,8 @@ class ServedSession:
                 self._playout.put_message(
                     lambda: self._deliver(message, text), size_bytes=size_bytes_of(text), n=message.n
                 )
+            case ipc.Preparing():
+                self.preparing = None if message == ipc.Preparing(self.id) else message
             case ipc.StateChanged():
                 self.state.update(message.changes)
                 self._send_state(message.changes)
@@ -371,6 +376,11 @@ class ServedSession:
                 self._playout.put_answer(deliver, message.n, size_bytes=size_bytes_of(answer))
             case _:
                 logger.error("unexpected message of the engine: %s", type(message).__name__, extra=self.controller.ids)
+
+    def has_progressed(self) -> bool:
+        """Return whether `preparing` has changed since the last call."""
+        before, self._announced = self._announced, self.preparing
+        return before != self.preparing
 
     def keep_fields(self, names: Collection[str | None]) -> None:
         """Drop the fields of the state that the model does not have any more."""

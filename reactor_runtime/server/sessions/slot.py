@@ -182,7 +182,7 @@ class Slot(Protocol):
         """Send a message to the subscribers, and to a controller whose session has not started."""
 
     def send_progress(self) -> None:
-        """Send the subscribers the progress of loading the model again; do nothing if it is not loaded again."""
+        """Send the subscribers how far the model is that is loaded again, or that prepares its first frame."""
 
     def send_statistics(self, now: float) -> None:
         """Send the subscribers statistics."""

@@ -99,7 +99,7 @@ export class ClientProtocol {
     else if (phase === "failed") this.#end({ phase: "ended", reason: phase, detail: message });
     else if (phase === "ended" && this.role === "controller") this.#end({ phase, reason, detail: message });
     else if (phase === "ended") this.#leave({ phase: "waiting", ...this.#position, reason, detail: message });
-    // ending, idle, stopping, away, resumed, lost, warning
+    // The others do not change the status.
     else if (phase !== "started") this.#handlers.emit(phase, rest);
   }
 

@@ -426,6 +426,7 @@ export interface SessionEvents<Model extends Modelled = any> {
   /** The server is about to stop. */
   stopping: { seconds: number; message: string };
   warning: { message: string };
+  preparing: { detail: string; progress: number | null };
   /** The controller's connection broke, and its session is kept. */
   away: { seconds: number };
   /** The controller came back. */
