@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.ring import RingWriter
+from reactor_runtime.media.jpeg_frame import pixels_of
 from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile
 from reactor_runtime.server.encoding.encoder import Encoder, JobBatch
 from reactor_runtime.server.encoding.encodings import DEFAULT
@@ -62,7 +62,7 @@ class CollectingSink:
 
     def send_bundle(self, bundle: OutgoingBundle) -> None:
         payload = bundle.pieces[0].payload
-        red = 0 if isinstance(payload, Black) else int(np.asarray(payload).flat[0])
+        red = 0 if isinstance(payload, Black) else int(pixels_of(payload).flat[0])
         self.clock.spend(self.hand_over_s)
         self.shown.append(Shown(bundle, red, self.clock.now()))
         self.everything.append(bundle)

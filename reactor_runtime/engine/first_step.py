@@ -19,6 +19,7 @@ from reactor_runtime.authoring.code.source import author_line, location_of
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.errors import Location, ReactorError
+from reactor_runtime.media.jpeg_frame import JpegFrame, Payload
 
 SLOW_S = 1.0
 # The maximum of a frame whose values of 0..1 were cast to uint8 without scaling.
@@ -30,7 +31,7 @@ BLACK_SAMPLES = 3
 # About 1,000 values of a frame are read.
 _SAMPLED = 16
 
-Bundles = Sequence[Mapping[TrackSpec, NDArray[Any]]]
+Bundles = Sequence[Mapping[TrackSpec, Payload]]
 Report = Callable[[ReactorError], object]
 
 _BLACK_HINT = (
@@ -53,8 +54,9 @@ def output_warnings(bundles: Bundles, step_s: float | None, *, warmed_up: bool =
     """Return pairs of message and hint for output that is probably a mistake; `step_s` is None if not measured."""
     found = []
     for track in bundles[0] if bundles else ():
-        if track.kind == "video" and all(bundle[track].max() <= _DARKEST for bundle in bundles):
-            level = "is 0" if all(not bundle[track].any() for bundle in bundles) else "is 0 or 1 of 255"
+        frames = [frame for bundle in bundles if (frame := _pixels(track, bundle[track])) is not None]
+        if frames and all(frame.max() <= _DARKEST for frame in frames):
+            level = "is 0" if not any(frame.any() for frame in frames) else "is 0 or 1 of 255"
             found.append((f"{track.name} is black in the first step: every value {level}", _BLACK_HINT))
     if step_s is not None and step_s > SLOW_S:
         late = f"the first step took {step_s:.1f} s, and an event waits for the end of a step"
@@ -62,22 +64,32 @@ def output_warnings(bundles: Bundles, step_s: float | None, *, warmed_up: bool =
     return found
 
 
+def _pixels(track: TrackSpec, payload: Payload) -> NDArray[Any] | None:
+    """Return the pixels of a frame that may be black by mistake; None for sound, and for a JPEG, which no cast made."""
+    return None if track.kind != "video" or isinstance(payload, JpegFrame) else payload
+
+
 def step_facts(bundles: Bundles, step_s: float | None) -> dict[str, Any]:
     """Describe the time and the output of a step in JSON values."""
-    pieces: dict[TrackSpec, list[NDArray[Any]]] = {}
+    pieces: dict[TrackSpec, list[Payload]] = {}
     for bundle in bundles:
-        for track, array in bundle.items():
-            pieces.setdefault(track, []).append(array)
+        for track, payload in bundle.items():
+            pieces.setdefault(track, []).append(payload)
     return {"seconds": step_s, "tracks": [_track_facts(track, arrays) for track, arrays in pieces.items()]}
 
 
-def _track_facts(track: TrackSpec, arrays: Sequence[NDArray[Any]]) -> dict[str, Any]:
-    facts = {"name": track.name, "kind": track.kind, "dtype": str(arrays[0].dtype)}
+def _track_facts(track: TrackSpec, payloads: Sequence[Payload]) -> dict[str, Any]:
+    first = payloads[0]
+    facts = {
+        "name": track.name,
+        "kind": track.kind,
+        "dtype": "JPEG" if isinstance(first, JpegFrame) else str(first.dtype),
+    }
     if track.kind == "video":
-        height, width, _ = arrays[0].shape
-        return {**facts, "frames": len(arrays), "width": width, "height": height}
-    samples = sum(array.shape[1] for array in arrays)
-    return {**facts, "channels": len(arrays[0]), "seconds": samples / (track.sample_rate or 1)}
+        height, width, _ = first.shape
+        return {**facts, "frames": len(payloads), "width": width, "height": height}
+    samples = sum(payload.shape[1] for payload in payloads)
+    return {**facts, "channels": first.shape[0], "seconds": samples / (track.sample_rate or 1)}
 
 
 class BlackWatch:
@@ -96,8 +108,9 @@ class BlackWatch:
             return []
         self._next_s = now + WATCH_S
         found = []
-        for track, frame in bundles[-1].items():
-            if track.kind != "video":
+        for track, payload in bundles[-1].items():
+            frame = _pixels(track, payload)
+            if frame is None:
                 continue
             height, width, _ = frame.shape
             sample = frame[:: max(1, height // _SAMPLED), :: max(1, width // _SAMPLED)]

@@ -311,7 +311,8 @@ class ModelWarning:
 class BundleFrame(NamedTuple):
     """One frame of a bundle: `offset` into the ring, -1 for a black frame, which has no pixels there.
 
-    `metadata` is the text of a JSON object, in ASCII, or "".
+    `metadata` is the text of a JSON object, in ASCII, or "". `jpeg_bytes` is the size of a frame that is a JPEG, 0 for
+    pixels.
     """
 
     track: str
@@ -320,6 +321,7 @@ class BundleFrame(NamedTuple):
     height: int
     width: int
     metadata: str = ""
+    jpeg_bytes: int = 0
 
 
 class BundleSound(NamedTuple):

@@ -191,6 +191,10 @@ class RingReader:
         size = height * width * 3
         return self._view(offset, size).reshape(height, width, 3)
 
+    def file(self, offset: int, size: int) -> bytes:
+        """Return a copy of the bytes of a frame that is a file."""
+        return self._view(offset, size).tobytes()
+
     def samples(self, offset: int, channels: int, samples: int) -> NDArray[np.int16]:
         return self._view(offset, channels * samples * 2).view(np.int16).reshape(channels, samples)
 

@@ -124,15 +124,15 @@ def read_header(data: bytes) -> JpegHeader:
     return JpegHeader(height, width, components, _picture_end(data, position, components))
 
 
-def decode(data: bytes) -> NDArray[np.uint8]:
+def decode(data: bytes, *, strict: bool = True) -> NDArray[np.uint8]:
     """Decode a JPEG to a new RGB array `(height, width, 3)`; gray and CMYK are converted.
 
-    Raises `WireError` with BAD_MEDIA for files that `read_header` refuses and for a damaged image.
+    Raises `WireError` with BAD_MEDIA for files that `read_header` refuses and, if `strict`, for a damaged image.
     """
     header = read_header(data)
     try:
         # Bytes after the image must not reach the decoder: they could hold scans that were not counted.
-        decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(memoryview(data)[: header.size_bytes], "RGB")
+        decoded: NDArray[np.uint8] = simplejpeg.decode_jpeg(memoryview(data)[: header.size_bytes], "RGB", strict=strict)
     except ValueError as error:
         raise _bad(f"damaged JPEG: {error}") from error
     return decoded

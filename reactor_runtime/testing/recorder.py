@@ -27,6 +27,7 @@ from reactor_runtime.ipc.messages import (
     Stepped,
     ToServer,
 )
+from reactor_runtime.media.jpeg_frame import pixels_of
 from reactor_runtime.testing.clock import FakeClock
 
 logger = logging.getLogger(__name__)
@@ -137,7 +138,7 @@ class OutputRecorder:
             array: NDArray[Any] = np.zeros((payload.height, payload.width, 3), np.uint8)
         else:
             # The author may reuse the array when this returns.
-            array = payload.copy()
+            array = pixels_of(payload).copy()
         metadata = json.loads(piece.metadata) if piece.metadata else None
         return Frame(piece.track.name, round(piece.at - self.began, 9), piece.seq, bundle.applied, array, metadata)
 

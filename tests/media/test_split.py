@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from reactor_runtime.media.split import split
+from reactor_runtime.media.jpeg_frame import JpegFrame
+from reactor_runtime.media.split import split as split_payloads
 
 
 def batch(count: int) -> NDArray[np.uint8]:
@@ -21,6 +23,18 @@ def sound(count: int, channels: int = 2) -> NDArray[np.int16]:
 
 def lengths(moments: list[dict[str, NDArray[Any]]], track: str) -> list[int]:
     return [moment[track].shape[1] if track in moment else 0 for moment in moments]
+
+
+def split(payloads: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Split payloads, all of them arrays unless a test says something else."""
+    return [dict(bundle) for bundle in split_payloads(payloads)]
+
+
+def test_a_jpeg_beside_a_batch_is_repeated_as_a_frame_is() -> None:
+    jpeg = JpegFrame(b"", 4, 6)
+    assert [moment["depth"] is jpeg for moment in split({"depth": jpeg, "main_video": batch(3)})] == [True] * 3
+    (alone,) = split({"depth": jpeg})
+    assert alone["depth"] is jpeg
 
 
 def test_single_frame_is_one_moment() -> None:

@@ -65,7 +65,10 @@ else:
 
 # For type checkers the base is not a protocol.
 class Video(_VideoTrack, Protocol):  # type: ignore[misc]
-    """Annotate a video track: uint8 RGB, `(H, W, 3)` or a batch `(N, H, W, 3)`, NumPy array or torch tensor."""
+    """Annotate a video track: uint8 RGB, `(H, W, 3)` or a batch `(N, H, W, 3)`, NumPy array or torch tensor.
+
+    An output also takes the bytes of a JPEG, one frame at a time.
+    """
 
 
 class Audio(_AudioTrack, Protocol):  # type: ignore[misc]

@@ -24,6 +24,7 @@ from reactor_runtime.engine.output.unpack import ByTrack, Unpack
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.ipc.messages import MessageSent
+from reactor_runtime.media.jpeg_frame import Payload
 from reactor_runtime.media.split import split
 
 # The size of a black frame that is emitted before the first frame of the model.
@@ -181,10 +182,10 @@ class BlockContext:
         several = f"tracks {', '.join(names)}: emit an Output, or" if names else "only audio tracks:"
         raise ValueError(f"{self.model} has {several} name the track: get_ctx().get_track(name).emit(…)")
 
-    def _keep_sizes(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        for name, array in arrays.items():
+    def _keep_sizes(self, payloads: Mapping[str, Payload]) -> None:
+        for name, payload in payloads.items():
             if self._outputs[name].kind == "video":
-                height, width = array.shape[-3:-1]
+                height, width = payload.shape[-3:-1]
                 self._sizes[name] = height, width
 
     def _black(self) -> ByTrack:

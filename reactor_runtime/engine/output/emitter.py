@@ -193,7 +193,8 @@ class Emitter:
         # The loop may end the log meanwhile.
         log = session.log
         if log is not None:
-            log.on_output(session.steps, bundles, metadata_by_track(bundles))
+            arrays = [bundle.arrays for bundle in bundles]
+            log.on_output(session.steps, arrays, metadata_by_track(bundles))
         return bundles
 
     async def emit(

@@ -15,6 +15,7 @@ from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.credits import MOST_SESSIONS
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, EventApplied, MessageSent, ToServer
 from reactor_runtime.ipc.ring import RingWriter
+from reactor_runtime.media.jpeg_frame import JpegFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Black:
         return self.height, self.width, 3
 
 
-Payload = NDArray[np.generic] | Black
+Payload = NDArray[np.generic] | JpegFrame | Black
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +134,7 @@ class IpcSink:
             raise
 
     def _written(self, bundle: OutgoingBundle) -> Bundle:
-        arrays = [piece.payload for piece in bundle.pieces if not isinstance(piece.payload, Black)]
+        arrays = [_memory_of(piece.payload) for piece in bundle.pieces if not isinstance(piece.payload, Black)]
         offsets = iter(self._ring.write(bundle.number * MOST_SESSIONS + self._slot, arrays) if arrays else ())
         frames, sounds = [], []
         for piece in bundle.pieces:
@@ -143,7 +144,8 @@ class IpcSink:
             elif piece.track.kind == "video":
                 height, width, _ = payload.shape
                 place = next(offsets)
-                frames.append(BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata))
+                size = len(payload.data) if isinstance(payload, JpegFrame) else 0
+                frames.append(BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata, size))
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
@@ -171,3 +173,8 @@ class IpcSink:
 
     def release(self, number: int) -> None:
         self._ring.release(number * MOST_SESSIONS + self._slot)
+
+
+def _memory_of(payload: NDArray[np.generic] | JpegFrame) -> NDArray[np.generic]:
+    """Return what is placed into shared memory for a payload."""
+    return np.frombuffer(payload.data, np.uint8) if isinstance(payload, JpegFrame) else payload

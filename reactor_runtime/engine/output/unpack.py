@@ -16,6 +16,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.track_payload import TrackPayload
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, metadata_of, payloads, tracks_of
 from reactor_runtime.media.frames import check_audio, check_video
+from reactor_runtime.media.jpeg_frame import JpegFrame, Payload, pixels_of
 from reactor_runtime.media.metadata import metadata_text
 from reactor_runtime.media.sound import pieces_of
 from reactor_runtime.media.split import BATCH, split
@@ -24,14 +25,19 @@ from reactor_runtime.recording.entries import Metadata
 NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 
 
-class UnpackedBundle(dict[TrackSpec, NDArray[Any]]):
-    """Hold the arrays of one bundle by track, and the `metadata` of its frames by the track's name, as JSON text."""
+class UnpackedBundle(dict[TrackSpec, Payload]):
+    """Hold the payloads of one bundle by track, and the `metadata` of its frames by the track's name, as JSON text."""
 
     __slots__ = ("metadata",)
 
-    def __init__(self, arrays: Mapping[TrackSpec, NDArray[Any]], metadata: Mapping[str, str] = NO_METADATA) -> None:
-        super().__init__(arrays)
+    def __init__(self, payloads: Mapping[TrackSpec, Payload], metadata: Mapping[str, str] = NO_METADATA) -> None:
+        super().__init__(payloads)
         self.metadata = metadata
+
+    @property
+    def arrays(self) -> dict[TrackSpec, NDArray[Any]]:
+        """Return the payloads as arrays: frames that are JPEGs are decoded."""
+        return {track: pixels_of(payload) for track, payload in self.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +52,9 @@ class ByTrack:
 
 
 class CheckedOutput(NamedTuple):
-    """The arrays of an output by the name of the track, and the metadata of its frames as in `ByTrack`."""
+    """The payloads of an output by the name of the track, and the metadata of its frames as in `ByTrack`."""
 
-    arrays: dict[str, NDArray[Any]]
+    arrays: dict[str, Payload]
     metadata: Mapping[str, Sequence[str]]
 
 
@@ -75,7 +81,7 @@ class Unpack:
     def check(self, output: object) -> CheckedOutput:
         """Return the arrays of `output` by track; raise as splitting does, but not for batches of unequal length."""
         values, metadata = self._values(output)
-        arrays: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, Payload] = {}
         texts = dict(output.metadata) if isinstance(output, ByTrack) else {}
         for name, payload in values.items():
             value, beside = payload, metadata.get(name)
@@ -105,7 +111,7 @@ class Unpack:
         with declared_at(self._model) if not self._outputs else contextlib.nullcontext():
             raise TypeError(self._why_not_raw(output))
 
-    def _pieces(self, checked: dict[str, NDArray[Any]]) -> int:
+    def _pieces(self, checked: Mapping[str, Payload]) -> int:
         """Return the number of pieces for sound without frames."""
         durations_s = []
         for name, payload in checked.items():
@@ -135,12 +141,12 @@ def metadata_by_track(bundles: Sequence[UnpackedBundle]) -> Metadata:
     return found
 
 
-def _texts(track: TrackSpec, frames: NDArray[Any], metadata: object) -> list[str]:
+def _texts(track: TrackSpec, frames: Payload, metadata: object) -> list[str]:
     """Return the metadata of each frame of a payload as JSON text, "" for none."""
     name = track.name
     if track.kind != "video":
         raise ValueError(f"{name}: metadata goes with frames, not with sound: give the samples alone")
-    count = len(frames) if frames.ndim == BATCH else None
+    count = len(frames) if not isinstance(frames, JpegFrame) and frames.ndim == BATCH else None
     if not isinstance(metadata, list | tuple):
         return [metadata_text(name, metadata)] * (count or 1)
     if count is None:
@@ -156,5 +162,10 @@ def _texts_of(metadata: Mapping[str, Sequence[str]], number: int) -> dict[str, s
     return {name: text for name, text in found.items() if text}
 
 
-def _check(track: TrackSpec, value: object) -> NDArray[Any]:
-    return check_video(track.name, value) if track.kind == "video" else check_audio(track.name, value)
+def _check(track: TrackSpec, value: object) -> Payload:
+    if track.kind == "audio":
+        return check_audio(track.name, value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return JpegFrame.of(track.name, value)
+    # A block is checked by the thread that makes it, and again by the loop.
+    return value if isinstance(value, JpegFrame) else check_video(track.name, value)

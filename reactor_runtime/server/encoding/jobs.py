@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound
 from reactor_runtime.ipc.ring import RingReader
-from reactor_runtime.media import wav
+from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.scale import halved
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.server.encoding.track_encoding import TrackEncoding
-from reactor_runtime.wire.containers import WAV
+from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
+from reactor_runtime.wire.containers import WAV, replace_header
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 # The rungs that clients are on by encoding, the best first; the default encoding, if in use, is the first.
@@ -62,12 +62,36 @@ class FrameTask(NamedTuple):
     band: Band | None = None
 
 
+class BundlePixels:
+    """Read the pixels of a bundle's frames; the first job that reads a frame that is a JPEG decodes it. Any thread."""
+
+    def __init__(self) -> None:
+        self._decoded: dict[str, NDArray[np.uint8]] = {}
+        self._lock = threading.Lock()
+
+    def read(self, ring: RingReader, source: BundleFrame) -> NDArray[np.uint8]:
+        """Return the pixels of a frame, valid until the credit of the bundle is sent."""
+        if not source.jpeg_bytes:
+            return ring.frame(source.offset, source.height, source.width)
+        with self._lock:
+            if source.track not in self._decoded:
+                # The clients on the top rung show a damaged file too.
+                decoded = jpeg.decode(ring.file(source.offset, source.jpeg_bytes), strict=False)
+                self._decoded[source.track] = decoded
+            return self._decoded[source.track]
+
+
 class Job(NamedTuple):
-    """The part of a bundle that one thread encodes; of the frames in `kept` it keeps the pixels."""
+    """The part of a bundle that one thread encodes; of the frames in `kept` it keeps the pixels.
+
+    The frames in `files` are JPEGs, which are sent as they are.
+    """
 
     tasks: Sequence[FrameTask]
     sounds: Sequence[BundleSound]
+    pixels: BundlePixels
     kept: Sequence[BundleFrame] = ()
+    files: Sequence[BundleFrame] = ()
 
 
 def plan_jobs(
@@ -81,8 +105,10 @@ def plan_jobs(
     First come the best rung of the first encoding of all tracks: one job for each band of a large frame in full size,
     one for all other frames and the sounds. Further jobs have each another rung of full size, or all scaled rungs of an
     encoding. The pixels are kept of frames that are not encoded in full size in the default encoding, and of tracks
-    that `needs_pixels`.
+    that `needs_pixels`. A frame that is a JPEG is the file of the top rung, whether a client is on it or not.
     """
+    pixels = BundlePixels()
+    files: list[BundleFrame] = []
     first: list[FrameTask] = []
     bands: list[FrameTask] = []
     kept: list[BundleFrame] = []
@@ -90,6 +116,9 @@ def plan_jobs(
     for source in bundle.frames:
         in_use = rungs_of(source.track)
         best_scale = min((DEFAULT.rungs[rung].scale for rung in in_use.get(DEFAULT, ())[:1]), default=0.0)
+        if source.jpeg_bytes:
+            files.append(source)
+            in_use, best_scale = _without_top(in_use), 1
         if best_scale < 1 or needs_pixels(source.track):
             kept.append(source)
         for number, (encoding, rungs) in enumerate(in_use.items()):
@@ -103,10 +132,18 @@ def plan_jobs(
             smaller = [rung for rung in rungs if scales[rung].scale < 1]
             if smaller:
                 others.setdefault((encoding, len(scales)), []).append(FrameTask(source, encoding, smaller))
-    jobs = [Job([band], ()) for band in bands]
-    if first or kept or bundle.sounds or not bands:
-        jobs.append(Job(first, bundle.sounds, kept))
-    return [*jobs, *(Job(tasks, ()) for tasks in others.values())]
+    jobs = [Job([band], (), pixels) for band in bands]
+    if first or kept or files or bundle.sounds or not bands:
+        jobs.append(Job(first, bundle.sounds, pixels, kept, files))
+    return [*jobs, *(Job(tasks, (), pixels) for tasks in others.values())]
+
+
+def _without_top(in_use: RungsInUse) -> RungsInUse:
+    """Return the rungs in use without the top one of the default encoding."""
+    rest = {
+        encoding: [rung for rung in rungs if (encoding, rung) != (DEFAULT, TOP)] for encoding, rungs in in_use.items()
+    }
+    return {encoding: rungs for encoding, rungs in rest.items() if rungs}
 
 
 def _split(task: FrameTask, threads: int) -> list[FrameTask]:
@@ -132,9 +169,15 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
         return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, bundle.applied, flag, metadata.encode())
 
     def frames() -> Iterator[EncodedFrame]:
+        for source in job.files:
+            frame_header = header(source, bundle.due, source.metadata)
+            # The author may have got the file from a client of Reactor, with a header of its own.
+            data = replace_header(DEFAULT.container, frame_header, ring.file(source.offset, source.jpeg_bytes))
+            top = {DEFAULT: {TOP: MediaFile("video", frame_header, data)}}
+            yield EncodedFrame(frame_header, top, bundle.interval_s)
         for task in job.tasks:
             source = task.source
-            pixels = ring.frame(source.offset, source.height, source.width)
+            pixels = job.pixels.read(ring, source)
             frame_header = header(source, bundle.due, source.metadata)
             files = _encode_frame(pixels, task, frame_header)
             # Another thread encodes the last band.
@@ -143,7 +186,7 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
             yield EncodedFrame(frame_header, {task.encoding: files}, bundle.interval_s)
         for source in job.kept:
             # A copy, because the engine reuses the memory once the frame is shown.
-            pixels = ring.frame(source.offset, source.height, source.width).copy()
+            pixels = job.pixels.read(ring, source).copy()
             yield EncodedFrame(header(source, bundle.due, source.metadata), {}, bundle.interval_s, pixels)
 
     encoded = tuple(frames())

@@ -13,6 +13,8 @@ from reactor_runtime.engine.output.sink import Black, IpcSink, OutgoingBundle, P
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.messages import Bundle, Message
 from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.media import jpeg
+from reactor_runtime.media.jpeg_frame import JpegFrame
 
 VIDEO = TrackSpec("main_video", "video", "out", None)
 
@@ -65,6 +67,15 @@ def test_a_bundle_has_the_places_of_its_frames(ends: Ends, turned: bool) -> None
     picture, black = bundle_of(ends).frames
     assert np.array_equal(ends.ring.frame(picture.offset, 720, 1280), frame)
     assert (black.offset, black.height, black.width) == (-1, 4, 6)
+
+
+def test_a_frame_that_is_a_jpeg_is_its_bytes(ends: Ends) -> None:
+    file = jpeg.encode(np.full((24, 32, 3), 90, np.uint8))
+    pieces = (Piece(VIDEO, 1, JpegFrame.of("main_video", file), 0.0),)
+    ends.sink.send_bundle(replace(outgoing(1), pieces=pieces))
+    (picture,) = bundle_of(ends).frames
+    assert (picture.height, picture.width, picture.jpeg_bytes) == (24, 32, len(file))
+    assert ends.ring.file(picture.offset, picture.jpeg_bytes) == file
 
 
 def test_a_frame_s_metadata_goes_with_its_place(ends: Ends) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import itertools
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +15,9 @@ from reactor_runtime.media import jpeg
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.jobs import Job, RungsInUse, merge_frames, plan_jobs, run_job
-from reactor_runtime.wire.containers import detach
+from reactor_runtime.server.encoding.raw_encoding import RAW
+from reactor_runtime.wire.containers import attach, detach
+from reactor_runtime.wire.media_header import MediaHeader
 from tests.fakes import written
 
 LEFT, RIGHT = BundleFrame("left", 3, -1, 8, 8), BundleFrame("right", 4, -1, 8, 8)
@@ -129,6 +132,56 @@ def test_pixels_are_kept_for_a_track_that_needs_them(rungs: list[int]) -> None:
     assert frame.pixels is not None
     assert np.array_equal(frame.pixels, pixels)
     assert {encoding: sorted(files) for encoding, files in frame.files.items()} == in_use
+
+
+def encoded_already(file: bytes, in_use: RungsInUse, *, needs_pixels: bool = False) -> EncodedFrame:
+    """Return a frame that the model has encoded, for clients on these rungs."""
+    memory, header = create_memory(), jpeg.read_header(file)
+    (offset,) = written(RingWriter(memory), 0, [np.frombuffer(file, np.uint8)])
+    whole = bundle(BundleFrame("video", 7, offset, header.height, header.width, "", len(file)))
+    jobs = plan_jobs(whole, lambda _: in_use, THREADS, lambda _: needs_pixels)
+    (frame,) = merge_frames([run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs])
+    return frame
+
+
+NOISE = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8)
+NOISE_FILE = jpeg.encode(NOISE, quality=95)
+
+
+@pytest.mark.parametrize("rungs", [[0], [0, 1, 3], [3], []], ids=str)
+def test_a_frame_that_is_a_jpeg_goes_out_as_it_is_on_the_top_rung(rungs: list[int]) -> None:
+    frame = encoded_already(NOISE_FILE, {DEFAULT: rungs} if rungs else {})
+    header, file = detach(file_of(frame))
+    assert file == NOISE_FILE
+    assert header is not None
+    assert (header.track, header.seq) == ("video", 7)
+    assert sorted(frame.files[DEFAULT]) == sorted({0, *rungs})
+    assert frame.pixels is None
+
+
+def test_it_is_decoded_for_the_other_rungs_and_encodings() -> None:
+    frame = encoded_already(NOISE_FILE, {DEFAULT: [1, 3], RAW: [0]}, needs_pixels=True)
+    decoded = jpeg.decode(NOISE_FILE)
+    expected = jpeg.encode(decoded, quality=DEFAULT.rungs[1].quality)
+    assert np.array_equal(jpeg.decode(detach(frame.files[DEFAULT][1].data)[1]), jpeg.decode(expected))
+    assert jpeg.read_header(detach(frame.files[DEFAULT][3].data)[1]).width == 640
+    assert np.array_equal(np.load(io.BytesIO(frame.files[RAW][0].data)), decoded)
+    assert frame.pixels is not None
+    assert np.array_equal(frame.pixels, decoded)
+
+
+def test_a_header_that_a_client_of_reactor_has_put_into_the_file_is_replaced() -> None:
+    other = attach(MediaHeader("camera", 3, 1, 2, metadata=b"theirs"), NOISE_FILE)
+    header, file = detach(file_of(encoded_already(other, {DEFAULT: [0]})))
+    assert file == NOISE_FILE
+    assert header is not None
+    assert (header.track, header.metadata) == ("video", b"")
+
+
+def test_a_damaged_jpeg_is_shown_to_all() -> None:
+    middle = len(NOISE_FILE) // 2
+    damaged = NOISE_FILE[:middle] + bytes(40) + NOISE_FILE[middle + 40 :]
+    assert sorted(encoded_already(damaged, {DEFAULT: [0, 3]}).files[DEFAULT]) == [0, 3]
 
 
 def test_frames_on_the_top_rung_alone_are_one_job() -> None:
