@@ -101,9 +101,9 @@ def in_script(value: Any, folder: Path) -> Any:
 
 
 def to_engine(value: Any, _: Path) -> Any:
-    [(_, load)] = Framing().feed(encode(Load("", "", "", {"key": value}, "info", "text")))
+    [(_slot, load)] = Framing().feed(encode(Load("", "", "", {"key": value}, "info", "text")))
     assert isinstance(load, Load)
-    [(_, reload)] = Framing().feed(encode(ReloadFiles(load.config)))
+    [(_slot, reload)] = Framing().feed(encode(ReloadFiles(load.config)))
     assert isinstance(reload, ReloadFiles)
     assert reload.config is not None
     return reload.config["key"]

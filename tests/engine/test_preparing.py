@@ -15,6 +15,7 @@ from reactor_runtime.authoring.styles.app import ReactorApp
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
 from reactor_runtime.engine.host import Host
+from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.interface import ReactorPipeline, VideoModel, get_ctx
 from reactor_runtime.ipc.messages import Preparing, Shutdown, StartSession, StopSession
@@ -84,7 +85,9 @@ async def hosted(kind: type[Model], project: Path) -> AsyncIterator[tuple[Host, 
     contract = Contract.of(kind)
     sink = CollectingSink(clock)
     host = Host(
-        ServedModel(Version(contract.style.make(kind, {}), contract, {})), clock=clock, sink=sink, project=project
+        ServedModel(Version(contract.style.make(kind, {}), contract, {})),
+        [Outlet(sink=sink)],
+        HostParts(clock=clock, project=project),
     )
     serving = asyncio.create_task(host.serve())
     yield host, sink

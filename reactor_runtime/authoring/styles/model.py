@@ -163,7 +163,7 @@ def _check_size(value: object, where: str) -> None:
 
 def _check_sessions(value: object, where: str) -> None:
     _check_whole(value, where, of="sessions", least=1)
-    if isinstance(value, Integral) and value > MOST_SESSIONS:
+    if isinstance(value, Integral) and int(value) > MOST_SESSIONS:
         raise ValueError(f"{where} must be at most {MOST_SESSIONS}, not {value!r}")
 
 
