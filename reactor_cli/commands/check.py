@@ -74,6 +74,8 @@ def check(
     if outline["not_events"] and not as_json:
         names = ", ".join(outline["not_events"])
         console.err(f"hint: clients can't call {names}: @event(name=…) above a method makes it an event")
+    if not step and not as_json and all(track["direction"] == "in" for track in outline["tracks"]):
+        console.err("hint: the class declares no output; --step shows the tracks that load() makes")
 
 
 def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End) -> dict[str, Any]:
@@ -101,10 +103,9 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
         with elapsed_lines("loading and making a first step"):
-            made, unfit = rehearse(contract, values, checked.project, on_step_limit=end)
-        warnings += unfit
-        # The one that load() has set.
-        contract = contract.with_current_rate()
+            rehearsed = rehearse(contract, values, checked.project, on_step_limit=end)
+        made, contract = rehearsed.step, rehearsed.contract
+        warnings += rehearsed.warnings
     return {
         "class": checked.model,
         **schema.outline(checked.name_with(contract.declared_name), contract),

@@ -129,8 +129,8 @@ def _render(
 ) -> tuple[Rendered, bool]:
     """Check everything, load the model and render; return also whether Ctrl-C ended it."""
     from reactor_runtime import schema
-    from reactor_runtime.clips.clip import ClipTrack
     from reactor_runtime.clips.opening import open_clip
+    from reactor_runtime.rendering.render import clip_tracks
     from reactor_runtime.rendering.render import render as render_clip
     from reactor_runtime.rendering.renderer import Played, Renderer
     from reactor_runtime.rendering.script import Script, read_script
@@ -139,8 +139,9 @@ def _render(
     script = Script() if script_path is None else read_script(script_path, contract)
     for where in script.after_time(seconds):
         console.warn(f"{where}: it has no effect, because the clip ends at {seconds:g} s")
-    tracks = [ClipTrack(track.name, track.sample_rate) for track in contract.tracks if track.direction == "out"]
-    clip = open_clip(out, tracks, inputs=[file.path for file in script.media])
+    inputs = [file.path for file in script.media]
+    # Before load(), which may take minutes, unless that makes all of the tracks.
+    clip = open_clip(out, clip_tracks(contract), inputs=inputs) if contract.outputs else None
     # This command prints a failure as its error.
     for name in ("host", "dispatch"):
         logging.getLogger(f"reactor_runtime.engine.{name}").setLevel(logging.CRITICAL)
@@ -153,6 +154,8 @@ def _render(
 
         with Renderer.load(contract, config, checked.project, fps=fps) as renderer, interrupts(progress.close) as stop:
             progress.begin_work()
+            if clip is None or renderer.contract.outputs != contract.outputs:
+                clip = open_clip(out, clip_tracks(renderer.contract), inputs=inputs)
             done = render_clip(renderer, script, seconds, clip, on_played=show, is_stopped=stop.is_set)
     for where in script.after_steps(renderer.steps):
         console.warn(f"{where}: it had no effect, because the clip has {renderer.steps} steps")

@@ -250,7 +250,8 @@ def _replay(
     frame_diff = FrameDiff(recording) if with_diff and recording.has_frames else None
     # This command prints a failure as its error.
     logging.getLogger("reactor_runtime.engine.host").setLevel(logging.CRITICAL)
-    rates = {track.name: track.sample_rate for track in contract.tracks if track.direction == "out"}
+    tracks = recording.header.contract["tracks"]
+    rates = {track["name"]: track.get("sample_rate") for track in tracks if track["direction"] == "out"}
     with (
         contextlib.ExitStack() as until_written,
         _clip(out, rates, contract.fps or DEFAULT_FPS) as write,

@@ -20,7 +20,7 @@ from reactor_runtime.authoring.styles.model import Model, declared_state, number
 from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT, Style, style_of
 from reactor_runtime.authoring.tracks.discovery import find, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
-from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec
+from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, is_made, tracks_of
 from reactor_runtime.authoring.types_hash import types_hash
 from reactor_runtime.authoring.uncallable import uncallable_methods
 from reactor_runtime.authoring.values.arguments import EventArguments
@@ -82,6 +82,22 @@ class Contract:
     def with_current_rate(self) -> Contract:
         """Return the contract with the rate of the class as it is now: `load()` can assign it to the class."""
         return replace(self, fps=_rate_of(self.model, self.style))
+
+    def with_made_outputs(self, model: Model) -> Contract:
+        """Return the contract with the outputs of `Output.make()` that a loaded model keeps as attributes.
+
+        It is the same object if nothing changes. Raises TypeError for tracks of one name that differ.
+        """
+        declared = outputs_of(self.model)
+        kept = (each for each in vars(model).values() if isinstance(each, type) and issubclass(each, Output))
+        made = dict.fromkeys(each for each in kept if is_made(each) and each not in declared)
+        outputs = (*declared, *made) or self.style.default_outputs
+        if outputs == self.outputs:
+            return self
+        for record in made:
+            make_dataclass(record)
+        tracks = join_all(self.model.__name__, outputs, self.inputs.values())
+        return replace(self, outputs=outputs, tracks=tracks)
 
     @classmethod
     def _compile(cls, model: type[Model], style: Style) -> Contract:
@@ -211,7 +227,9 @@ class Contract:
         tracks = [track.to_json() for track in self.tracks]
         read_only = {field.name: field.to_json() for field in self._read_only_fields}
         schema = {"events": events, "messages": messages, **({"state": read_only} if read_only else {})}
-        types = types_hash(tracks, schema)
+        made = {track.name for output in self.outputs if is_made(output) for track in tracks_of(output)}
+        # A client is generated from the class, before `load()` has made a track.
+        types = types_hash([track for track in tracks if track["name"] not in made], schema)
         rules = {"follows_clients": self.follows_clients, "shared": self.shared}
         return {
             "name": self.declared_name,

@@ -191,8 +191,11 @@ def _load(
         with owned_by(host.runners):
             author.call_load(model, config, project, run)
         for slot in host.slots:
-            slot.adopt_rate()
+            slot.adopt_loaded()
         contract.style.check_loaded(model)
+        loaded = host.slots[0].served.contract
+        if loaded is not contract:
+            channel.send(describe(loaded))
         if sessions > 1:
             author.check_copy(host.served.version)
     return host, recorders

@@ -139,21 +139,30 @@ class SessionHost:
         former = self._state.serve(version, state)
         self._emitter.on_new_version()
         self.attach(version.model, version.contract)
-        self.adopt_rate()
+        self.adopt_loaded()
         if self._current is not None:
             self._current[1].check_again(self._check)
         return former
 
-    def adopt_rate(self) -> None:
-        """Fix the rate that `load()` has assigned to the class, if it has; raise LoadError for one that is none."""
-        contract = self.served.contract
+    def adopt_loaded(self) -> None:
+        """Serve the tracks that `load()` has made, and the rate that it has assigned to the class.
+
+        Raises LoadError for tracks that clash, and for a rate that is none.
+        """
+        version = self.served.version
+        contract, what = version.contract, "tracks"
         try:
+            loaded = contract.with_made_outputs(version.model)
+            if loaded is not contract:
+                self.served.version = replace(version, contract=loaded)
+                self._emitter.on_new_version()
+            what = "fps"
             fps = contract.with_current_rate().fps
             if fps is not None and fps != contract.fps:
                 self._emitter.pace.pin(fps)
         except (TypeError, ValueError) as error:
             where = location_of(contract.model, "load")
-            raise errors.LoadError(f"{contract.model.__name__}.fps after load(): {error}", where=where) from error
+            raise errors.LoadError(f"{contract.model.__name__}.{what} after load(): {error}", where=where) from error
 
     def attach(self, model: Model, contract: Contract) -> None:
         """Give an instance of the author's class the inputs and the runtime of the sessions."""
@@ -402,6 +411,7 @@ class SessionHost:
         if self.served is not self._host.served:
             version = self.served.version = self._host.served.version.copied()
             self.attach(version.model, version.contract)
+            self.adopt_loaded()
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""

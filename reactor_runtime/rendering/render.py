@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from reactor_runtime.clips.clip import Clip
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.clips.clip import Clip, ClipTrack
 from reactor_runtime.errors import ModelFailed
 from reactor_runtime.rendering.renderer import Played, Renderer
 from reactor_runtime.rendering.script import Script
@@ -21,6 +22,11 @@ class Rendered:
     paths: list[Path]
     end_s: float
     frames: int
+
+
+def clip_tracks(contract: Contract) -> list[ClipTrack]:
+    """Return the tracks that the clip of a model has."""
+    return [ClipTrack(track.name, track.sample_rate) for track in contract.tracks if track.direction == "out"]
 
 
 def render(

@@ -75,6 +75,11 @@ class Renderer(Studio[Model]):
         contract.style.check_loaded(self.model)
 
     @property
+    def contract(self) -> Contract:
+        """Return the contract after `load()`."""
+        return self._contract
+
+    @property
     def refusal(self) -> str:
         """Return why the model skips its steps now; "" if it does not."""
         return self._slot.refusal

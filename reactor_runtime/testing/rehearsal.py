@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,14 @@ SOUND_PIECES = CAPACITY
 PIECE_S = 0.020
 
 
+class Rehearsed(NamedTuple):
+    """The facts of the first step, None if it made no frame, warnings, and the contract after `load()`."""
+
+    step: dict[str, Any] | None
+    warnings: list[ReactorError]
+    contract: Contract
+
+
 def rehearse(
     contract: Contract,
     config: GivenConfig | Mapping[str, Any],
@@ -40,8 +48,8 @@ def rehearse(
     *,
     on_step_limit: Callable[[ReactorError], object],
     step_limit_s: float = STEP_LIMIT_S,
-) -> tuple[dict[str, Any] | None, list[ReactorError]]:
-    """Load a model and make its first step; return the step's facts, None if it made no frame, and warnings.
+) -> Rehearsed:
+    """Load a model and make its first step.
 
     Raises LoadError or ModelFailed, at the author's line, if the model or its output fails. `on_step_limit` is called,
     on another thread, with the ModelFailed of a step that takes longer than `step_limit_s`; nothing here can end such a
@@ -64,7 +72,8 @@ def rehearse(
                 if track.direction == "in":
                     for piece in test_media(track.kind, track.sample_rate):
                         studio.push_media(track.name, piece)
-            return studio.make_first_frame(PATIENCE_S)
+            # With the rate that load() has set.
+            return Rehearsed(*studio.make_first_frame(PATIENCE_S), studio.contract.with_current_rate())
         except BaseException as error:
             raise session_failure(error, project) from error
 
@@ -73,6 +82,10 @@ class _Rehearsal(Studio[Model]):
     """Make one step only: a second step, made ahead of time, may take as long as the first."""
 
     _works_ahead: ClassVar[bool] = False
+
+    @property
+    def contract(self) -> Contract:
+        return self._contract
 
 
 @contextlib.contextmanager

@@ -97,6 +97,7 @@ def replay_recording(
     comparison = Comparison(recording, on_output, volatile)
     log = _ReplayLog(recording, comparison, on_step, config.of)
     with _ReplayStudio(model, given, project=project, logs=log, make_buffer=log.make_buffer) as studio:
+        studio.refuse_other_tracks(recording)
         on_loaded()
         studio.replay(recording, log, comparison, is_stopped)
     return comparison.result
@@ -119,9 +120,17 @@ def author_errors(contract: Contract, project: Path) -> Iterator[Callable[[], No
         raise (session_failure(error, project) if loaded else load_failure(error, contract, project)) from error
 
 
-def refuse_other_contract(recording: SessionRecording, contract: Contract) -> None:
-    """Raise UsageError, with the differences, if a recording was made with another contract."""
-    differences = contract_differences(recording.header.contract, contract.to_json())
+def refuse_other_contract(recording: SessionRecording, contract: Contract, *, is_loaded: bool = False) -> None:
+    """Raise UsageError, with the differences, if a recording was made with another contract.
+
+    Before `load()` a class may lack output tracks that the recording has.
+    """
+    recorded, described = recording.header.contract, contract.to_json()
+    if not is_loaded:
+        known = {track["name"] for track in described["tracks"]}
+        made = [track for track in recorded["tracks"] if track["direction"] == "out" and track["name"] not in known]
+        described = {**described, "tracks": [*described["tracks"], *made]}
+    differences = contract_differences(recorded, described)
     if differences:
         raise UsageError(
             f"{recording.path} was recorded with another contract: {_joined(differences)}",
@@ -168,6 +177,10 @@ class _ReplayStudio(Studio[Model]):
         super().__init__(*arguments, **options)
         # Its block closes it, on its thread; at the exit of the process that may be another one.
         self._close.atexit = False
+
+    def refuse_other_tracks(self, recording: SessionRecording) -> None:
+        """Raise UsageError if `load()` has not made the tracks of the recording."""
+        refuse_other_contract(recording, self._contract, is_loaded=True)
 
     def replay(
         self,

@@ -119,7 +119,8 @@ class Studio(Generic[M]):
         self._slot = host.slots[0]
         self._slot.hold_steps(True)
         run_load(self.model, loaded)
-        self._slot.adopt_rate()
+        self._slot.adopt_loaded()
+        self._contract = self._slot.served.contract
         self._session = ""
         self._numbers = itertools.count(1)
         self._loop = loop = FakeLoop(self.clock, threads, patience_s=self._thread_patience_s)

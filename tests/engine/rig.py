@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,10 @@ class Rig:
             warn=self.warnings.append,
         )
         run_load(self.model, model_config(model, GivenConfig(config or {}), Path()))
+        loaded = self.contract.with_made_outputs(self.model)
+        if loaded is not self.contract:
+            served.version = replace(served.version, contract=loaded)
+            self.emitter.on_new_version()
         parts = DriverParts(served, self.emitter, self.inputs, self.clock, self.sink, state, UntrackedThreads())
         self.driver = make_driver(parts)
         self.session: ModelSession

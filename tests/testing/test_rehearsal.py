@@ -27,7 +27,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.errors import LoadError, ModelFailed, ReactorError
 from reactor_runtime.testing import PipelineExecutor
-from reactor_runtime.testing.rehearsal import PATIENCE_S, rehearse
+from reactor_runtime.testing.rehearsal import PATIENCE_S, Rehearsed, rehearse
 
 HERE = Path(__file__).parent
 
@@ -158,10 +158,10 @@ class Batched(Pipeline):
 
 
 def rehearsed(model: type[Model]) -> list[ReactorError]:
-    return facts_and_warnings(model)[1]
+    return facts_and_warnings(model).warnings
 
 
-def facts_and_warnings(model: type[Model]) -> tuple[dict[str, Any] | None, list[ReactorError]]:
+def facts_and_warnings(model: type[Model]) -> Rehearsed:
     return rehearse(Contract.of(model), {"weights": "none"}, HERE, on_step_limit=lambda error: pytest.fail(str(error)))
 
 
@@ -271,14 +271,14 @@ def test_a_slow_step_after_a_warm_up_gets_no_advice_to_warm_up() -> None:
     ],
 )
 def test_the_facts_of_a_first_step_are_its_time_and_its_output(model: type[Model], track: dict[str, Any]) -> None:
-    facts, _ = facts_and_warnings(model)
+    facts = facts_and_warnings(model).step
     assert facts is not None
     assert facts["tracks"] == [track]
     assert 0 < facts["seconds"] < PATIENCE_S
 
 
 def test_a_model_without_a_frame_has_no_facts() -> None:
-    facts, _ = facts_and_warnings(Waits)
+    facts = facts_and_warnings(Waits).step
     assert facts is None
 
 

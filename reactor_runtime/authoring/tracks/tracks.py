@@ -19,6 +19,7 @@ from reactor_runtime.authoring.values.fields import InputDeclaration, MessageDec
 _TRACKS = "__reactor_tracks__"
 _METADATA = "__reactor_metadata__"
 _TAKES_PAYLOADS = "__reactor_takes_payloads__"
+_MADE = "__reactor_made__"
 # The wire stores the length in one byte.
 _LONGEST_NAME_BYTES = 255
 
@@ -145,6 +146,24 @@ class Output(Record):
                 setattr(cls, name, vars(object)[name])
         declare_tracks(cls, "out")
         put_required_first(cls)
+
+    @classmethod
+    def make(cls, **tracks: type) -> type[Any]:
+        """Return an Output with the tracks of this one and these: `Output.make(left=Video, right=Video)`.
+
+        It is for tracks that depend on the config: `load()` keeps the class on `self`. Raises TypeError for a track
+        that is neither Video nor Audio, or whose name is no identifier.
+        """
+        for name, kind in tracks.items():
+            if not name.isidentifier() or not _is_kind(kind):
+                raise TypeError(f"{cls.__name__}.make takes tracks, as in left=Video, not {name}={kind!r:.100}")
+        members = {"__annotations__": dict(tracks), "__module__": cls.__module__, _MADE: True}
+        return type(cls.__name__, (cls,), members)
+
+
+def is_made(output: type[Output]) -> bool:
+    """Return whether `Output.make()` has made the class."""
+    return _MADE in vars(output)
 
 
 def declare_tracks(cls: type[Record], direction: Direction) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.track_payload import TrackPayload
-from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, metadata_of, payloads, tracks_of
+from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, is_made, metadata_of, payloads, tracks_of
 from reactor_runtime.media.frames import check_audio, check_video
 from reactor_runtime.media.jpeg_frame import JpegFrame, Payload, pixels_of
 from reactor_runtime.media.metadata import metadata_text
@@ -100,11 +100,7 @@ class Unpack:
         if isinstance(output, Output):
             # One without tracks shows nothing, whatever the model declares.
             if type(output) not in self._outputs and tracks_of(type(output)):
-                known, name = ", ".join(kind.__name__ for kind in self._outputs) or "none", type(output).__name__
-                raise TypeError(
-                    f"{name} is not an output of this model; it declares: {known}; "
-                    f"import {name} by its name where the model is, or annotate the model with it, as in output: {name}"
-                )
+                raise TypeError(self._not_declared(type(output)))
             return payloads(output), metadata_of(output)
         if self._only is not None:
             return {self._only.name: output}, NO_METADATA
@@ -120,6 +116,13 @@ class Unpack:
                 return 1
             durations_s.append(payload.shape[1] / rate)
         return pieces_of(durations_s) if durations_s else 1
+
+    def _not_declared(self, output: type[Output]) -> str:
+        known, name = ", ".join(kind.__name__ for kind in self._outputs) or "none", output.__name__
+        fix = f"import {name} by its name where the model is, or annotate the model with it, as in output: {name}"
+        if is_made(output):
+            fix = f"keep what {name}.make() returns on self in load(), as in self.views = {name}.make(…)"
+        return f"{name} is not an output of this model; it declares: {known}; {fix}"
 
     def _why_not_raw(self, output: object) -> str:
         if not self._outputs:
