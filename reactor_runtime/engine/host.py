@@ -66,6 +66,9 @@ class Host:
         self.generators = SharedGenerators() if is_shared else None
         self.runners = ModelRunners(outlets[0].sink.send, self._runner_lost)
         self.slots = [SessionHost(self, index, outlet, parts) for index, outlet in enumerate(outlets)]
+        if is_shared:
+            # Each has given the loaded model its inputs and calls; `load()` and the warm-up use those of the first.
+            self.slots[0].attach(served.model, served.contract)
 
     @property
     def reloader(self) -> Reloader | None:

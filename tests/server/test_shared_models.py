@@ -16,7 +16,7 @@ from reactor_runtime.client import SessionEnded
 from reactor_runtime.recording.file import read_recording
 from tests.cli.command import reactor
 from tests.processes import engines_of
-from tests.server.client import client, controlling
+from tests.server.client import client
 from tests.server.running import RunningServer, serving, write_project
 from tests.server.session_client import several, until_over, visiting
 
@@ -125,16 +125,17 @@ async def test_an_exception_ends_the_session_that_raised_it(server: RunningServe
 
 
 async def test_a_controller_that_lost_its_connection_finds_its_own_session(server: RunningServer) -> None:
-    async with visiting(server.url) as other, controlling(server.url) as lost:
+    async with visiting(server.url) as other, client(server.url) as lost:
         await other.send("set_level", level=10)
-        await lost.ask("set_level", {"level": 200})
         secret = (await lost.message("reactor.welcome"))["data"]["resume"]
+        await lost.ask("set_level", {"level": 200})
         lost.socket.transport.abort()
         async with client(server.url, resume=secret) as back:
             welcome = await back.message("reactor.welcome", role="controller")
             assert welcome["data"]["state"]["level"] == 200
             await back.ask("add", {"by": 1})
-            assert abs((await back.frame(applied=2)).level - 200) < 60
+            # The upper half shows the total.
+            assert abs((await back.frame(applied=2)).level - 100) < 3
 
 
 async def test_a_crash_ends_all_sessions_and_the_model_is_loaded_again(server: RunningServer) -> None:
@@ -143,7 +144,7 @@ async def test_a_crash_ends_all_sessions_and_the_model_is_loaded_again(server: R
         await second.frame()
         first.notify("die")
         for session in (first, second):
-            with pytest.raises(SessionEnded, match="the model's process exited with status 9"):
+            with pytest.raises(SessionEnded, match="the model's process exited with code 9"):
                 await until_over(session)
     server.until(lambda: server.log.count("loaded") == before + 1, "another load")
     server.until(lambda: server.health()[1]["status"] == "ready", "ready again")
@@ -188,7 +189,7 @@ async def test_recordings_of_concurrent_sessions_replay_bit_for_bit(tmp_path: Pa
 
 async def test_a_save_starts_the_model_again_and_all_sessions_get_the_new_code(tmp_path: Path) -> None:
     project = write_project(tmp_path, MODEL)
-    with serving(project, "--reload", "in-place") as server:
+    with serving(project, "--reload") as server:
         async with visiting(server.url) as first, visiting(server.url) as second:
             await asyncio.gather(first.frame(), second.frame())
             text = (project / "pipeline.py").read_text()
