@@ -24,7 +24,7 @@ from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, is_made, 
 from reactor_runtime.authoring.types_hash import types_hash
 from reactor_runtime.authoring.uncallable import uncallable_methods
 from reactor_runtime.authoring.values.arguments import EventArguments
-from reactor_runtime.authoring.values.bindings import check_together
+from reactor_runtime.authoring.values.bindings import Source, check_together, shortcuts
 from reactor_runtime.authoring.values.fields import FieldSpec
 from reactor_runtime.authoring.values.jsonable import check_size
 from reactor_runtime.errors import ClassError, Location, ReactorError
@@ -109,9 +109,7 @@ class Contract:
         messages = _messages(model, events.values())
         for record in (*outputs, *inputs.values(), *messages.values()):
             make_dataclass(record)
-        check_together(
-            [s for event in events.values() for s in (*event.sources, *event.arguments.sources)], model.__name__
-        )
+        check_together(_sources(events.values()), model.__name__)
         _check_prominent(events.values(), model.__name__)
         has_moderated = any(event.arguments.moderated for event in events.values())
         if has_moderated:
@@ -165,7 +163,7 @@ class Contract:
     @property
     def warnings(self) -> list[ReactorError]:
         """Return what is probably not meant, with the author's lines; the model is served all the same."""
-        return [*self._unused_moderation(), *self._ignored_limits()]
+        return [*self._unused_moderation(), *self._ignored_limits(), *self._browser_shortcuts()]
 
     @property
     def unmoderated(self) -> list[str]:
@@ -193,6 +191,13 @@ class Contract:
             return []
         message = f"{self.model.__name__}.moderate is never called: no value is declared InputField(moderate=True)"
         return [ReactorError(message, hint="declare one, or rename the method", where=location_of(self.model, METHOD))]
+
+    def _browser_shortcuts(self) -> list[ReactorError]:
+        found = shortcuts(_sources(self.events.values()))
+        if not found:
+            return []
+        message = f"{self.model.__name__} binds keys that browsers keep for themselves: {', '.join(found)}"
+        return [ReactorError(message, hint="bind one of the keys elsewhere", where=location_of(self.model))]
 
     def _ignored_limits(self) -> list[ReactorError]:
         return [
@@ -301,6 +306,10 @@ def _setter(field: FieldSpec) -> EventSpec:
         replies=(None,),
         arguments=EventArguments(name, [field], all_required=True),
     )
+
+
+def _sources(events: Iterable[EventSpec]) -> list[Source]:
+    return [source for event in events for source in (*event.sources, *event.arguments.sources)]
 
 
 def _check_prominent(events: Iterable[EventSpec], where: str) -> None:

@@ -10,9 +10,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.timeouts import TIMEOUT_S
 
-from .bound import PADS, PAINTER, WALKER
+from .bound import PADS, PAINTER, WALKER, bound, key
 from .fake_server import FakeServer
-from .schemas import SCHEMA
+from .schemas import SCHEMA, setter
 
 HIDE = """() => { Object.defineProperty(document, "hidden", {value: true, configurable: true});
                    document.dispatchEvent(new Event("visibilitychange")); }"""
@@ -76,6 +76,31 @@ def test_a_held_key_sets_its_end_and_goes_back_to_rest(walker: Page, server: Fak
     wait_for(server, "set_walk", 0)
     expect(slider(walker, "walk")).to_have_value("0")
     assert sent(server, "set_walk") == [1, 0]
+
+
+def test_a_modifier_that_is_bound_is_held_with_other_keys(page: Page, server: FakeServer) -> None:
+    crouch = setter("crouch", "", bound({"type": "boolean", "default": False}, key("Control")))
+    show(page, server, {**WALKER, "set_crouch": crouch})
+    page.keyboard.down("Control")
+    wait_for(server, "set_crouch", True)
+    page.keyboard.down("w")
+    wait_for(server, "set_walk", 1)
+    page.keyboard.up("Control")
+    page.keyboard.up("w")
+    wait_for(server, "set_crouch", False)
+    wait_for(server, "set_walk", 0)
+
+
+@pytest.mark.parametrize("modifier", ["Control", "Alt", "Meta"])
+def test_a_key_with_a_modifier_that_is_not_bound_is_left_to_the_browser(
+    walker: Page, server: FakeServer, modifier: str
+) -> None:
+    walker.keyboard.down(modifier)
+    walker.keyboard.down("g")
+    walker.keyboard.up("g")
+    walker.keyboard.up(modifier)
+    settled(walker, server)
+    assert sent(server, "set_gas") == []
 
 
 @pytest.mark.parametrize(("press", "event", "held"), [("Shift", "set_run", True), ("g", "set_gas", 90)])

@@ -35,6 +35,9 @@ _NAMED = {
     "space": "Space",
     "enter": "Enter",
     "shift": "Shift",
+    "ctrl": "Control",
+    "alt": "Alt",
+    "meta": "Meta",
     "backspace": "Backspace",
     "up": "ArrowUp",
     "down": "ArrowDown",
@@ -56,6 +59,9 @@ _KEY_ALIASES = {
     "return": "enter",
     "shiftleft": "shift",
     "shiftright": "shift",
+    **dict.fromkeys(("control", "controlleft", "controlright", "ctrlleft", "ctrlright"), "ctrl"),
+    **dict.fromkeys(("option", "altleft", "altright"), "alt"),
+    **dict.fromkeys(("cmd", "command", "win", "super", "metaleft", "metaright"), "meta"),
     "pgup": "pageup",
     "pgdn": "pagedown",
     "del": "delete",
@@ -63,8 +69,17 @@ _KEY_ALIASES = {
     "spacebar": "space",
 }
 # Browsers keep these for themselves.
-_RESERVED = {"esc", "escape", "tab", "ctrl", "control", "alt", "meta", "cmd", "command", "win", "altgr", "option"} | {
-    f"f{number}" for number in range(1, 13)
+_RESERVED = {"esc", "escape", "tab", "altgr"} | {f"f{number}" for number in range(1, 13)}
+# What browsers and systems do at these keys while another is held, which no page can prevent.
+_SHORTCUTS = {
+    ("Control", "KeyW"): "closes the tab",
+    ("Control", "KeyT"): "opens a tab",
+    ("Control", "KeyN"): "opens a window",
+    ("Meta", "KeyW"): "closes the tab",
+    ("Meta", "KeyT"): "opens a tab",
+    ("Meta", "KeyN"): "opens a window",
+    ("Meta", "KeyQ"): "quits the browser",
+    ("Alt", "Space"): "opens the menu of the window",
 }
 
 # The numbers of the standard gamepad layout.
@@ -355,6 +370,19 @@ def check_together(sources: Sequence[Source], where: str) -> None:
     places = [source for source in sources if isinstance(source, Pointer)]
     if looks and places:
         raise TypeError(f"{where}: {looks[0]!r} locks the mouse, so {places[0]!r} has no position; bind one of them")
+
+
+def shortcuts(sources: Iterable[Source]) -> list[str]:
+    """Return what a browser does at pairs of keys that are bound, and that it keeps for itself."""
+    written = [
+        name
+        for source in sources
+        if isinstance(source, Key | Keys)
+        for name in ((source.name,) if isinstance(source, Key) else source.names)
+    ]
+    names = {_key_code(name, name): name.capitalize() for name in written}
+    pairs = ((names.get(held), names.get(key), does) for (held, key), does in _SHORTCUTS.items())
+    return [f"{held}+{key} {does}" for held, key, does in pairs if held and key]
 
 
 def _filled(source: Source, parameters: Sequence[str] | dict[str, bool]) -> tuple[str, ...]:

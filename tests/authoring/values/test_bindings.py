@@ -129,17 +129,52 @@ def test_an_override_keeps_the_bindings_of_its_parent() -> None:
         ("PgUp", "PageUp"),
         (",", "Comma"),
         ("ShiftLeft", "Shift"),
+        ("ctrl", "Control"),
+        ("ControlRight", "Control"),
+        ("Option", "Alt"),
+        ("cmd", "Meta"),
     ],
 )
 def test_a_key_may_be_named_in_several_ways(name: str, code: str) -> None:
     assert Key(name).to_json()["key"] == code
 
 
+def test_pairs_of_keys_that_browsers_keep_are_a_warning() -> None:
+    class Held(InputState):
+        crouch: bool = InputField(default=False, bind=Key("ctrl"))
+        walk: float = InputField(default=0.0, ge=-1.0, le=1.0, bind=Keys("s", "w"))
+        menu: bool = InputField(default=False, bind=[Key("alt"), Key("c")])
+
+    class Crouches(ReactorPipeline):
+        state: Held
+
+        def inference(self) -> Any:
+            yield None
+
+    (warning,) = Contract.of(Crouches).warnings
+    assert "Crouches binds keys that browsers keep for themselves: Ctrl+W closes the tab" in str(warning)
+    assert warning.where is not None
+
+
+def test_a_modifier_alone_is_no_warning() -> None:
+    class Held(InputState):
+        crouch: bool = InputField(default=False, bind=Key("ctrl"))
+        walk: float = InputField(default=0.0, ge=-1.0, le=1.0, bind=Keys("down", "up"))
+
+    class Crouches(ReactorPipeline):
+        state: Held
+
+        def inference(self) -> Any:
+            yield None
+
+    assert Contract.of(Crouches).warnings == []
+
+
 WRONG_NAMES: list[Any] = [
     pytest.param(lambda: Key("spcae"), r"Key\('spcae'\): there is no key 'spcae'; did you mean 'space'\?", id="key"),
     pytest.param(lambda: Key("ArrowUpp"), "did you mean 'ArrowUp'", id="code"),
     pytest.param(lambda: Key("ä"), "write a letter, a digit or one of space, enter", id="nothing near"),
-    pytest.param(lambda: Key("ctrl"), "browsers keep 'ctrl' for themselves", id="of the browser"),
+    pytest.param(lambda: Key("tab"), "browsers keep 'tab' for themselves", id="of the browser"),
     pytest.param(lambda: Keys("s", "ww"), "no key 'ww'; did you mean 'w'", id="one of two keys"),
     pytest.param(lambda: Keys("a", "d", "s"), r"Keys\('a', 'd', 's'\): two keys make one axis", id="three keys"),
     pytest.param(lambda: Button("strat"), "no button 'strat'; did you mean 'start'", id="button"),

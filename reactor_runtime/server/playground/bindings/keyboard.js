@@ -9,7 +9,10 @@ import { TEXT_FIELDS } from "../browser.js";
 const KEY_ELEMENTS = "button, summary, input, a[href], [tabindex]";
 const ELEMENT_KEYS = /^(Arrow|Page|Home|End|Space|Enter|Backspace|Insert|Delete)/;
 
-const codeOf = ({ code }) => code.replace(/^(Shift)(Left|Right)$/, "$1");
+// While one of them is held and not bound, a key is a shortcut of the browser.
+const MODIFIERS = ["Control", "Alt", "Meta"];
+
+const codeOf = ({ code }) => code.replace(/^(Shift|Control|Alt|Meta)(Left|Right)$/, "$1");
 
 export class Keyboard {
   // code → listeners
@@ -38,9 +41,9 @@ export class Keyboard {
 
   #down(event) {
     const code = codeOf(event);
-    const shortcut = event.ctrlKey || event.altKey || event.metaKey || event.isComposing;
-    if (!this.#bound.has(code) || shortcut || isForElement(event.target, code)) return;
-    // The page would scroll.
+    const shortcut = MODIFIERS.some((modifier) => event.getModifierState(modifier) && !this.#bound.has(modifier));
+    if (!this.#bound.has(code) || shortcut || event.isComposing || isForElement(event.target, code)) return;
+    // The page would scroll, or the browser take it as a shortcut.
     event.preventDefault();
     if (this.#held.has(code)) return;
     this.#held.add(code);
@@ -49,6 +52,8 @@ export class Keyboard {
 
   /** Release a key. While Meta is down, browsers report no keyup of other keys. */
   #up(event) {
+    // Alt would open a menu.
+    if (this.#held.has(codeOf(event))) event.preventDefault();
     if (event.key === "Meta") this.release();
     this.#release(codeOf(event));
   }

@@ -6,6 +6,9 @@ const KEY_NAMES = {
   Space: "space",
   Enter: "enter",
   Shift: "shift",
+  Control: "ctrl",
+  Alt: "alt",
+  Meta: "meta",
   Backspace: "⌫",
   ArrowUp: "↑",
   ArrowDown: "↓",
@@ -187,9 +190,10 @@ export class Legend {
 
 const labelOf = ({ label, name }) => label ?? humanise(name).toLowerCase();
 
-/** Return the row and the column of a key; Shift is left of the letters and Space below them. */
+/** Return the row and the column of a key; Shift is left of the letters, Ctrl below it and Space below them. */
 function placeOnRows(code) {
   if (code === "Shift") return [4, 1];
+  if (code === "Control") return [5, 1];
   if (code === "Space") return [5, 2, "span 1", "span 9"];
   const character = /^(?:Key|Digit)(.)$/.exec(code)?.[1];
   const row = character ? ROWS.findIndex((each) => each.includes(character)) : -1;
