@@ -125,6 +125,7 @@ class Dispatcher:
     """Keep a session's accepted events and run their handlers between steps; belongs to the model's thread.
 
     `call` calls a handler or sets a field; `state` sends the fields that it changed before its answer is sent.
+    `on_handled` is called with what a handler has returned.
     """
 
     def __init__(
@@ -135,9 +136,11 @@ class Dispatcher:
         send: Callable[[ToServer], None],
         *,
         call: Callable[[Model, EventSpec, ModelSession, Mapping[str, Any]], Awaitable[object]] = call_author,
+        on_handled: Callable[[object], object] = lambda _: None,
     ) -> None:
         self._served = served
         self._call = call
+        self._on_handled = on_handled
         self._session = session
         self._state = state
         self._send = send
@@ -320,6 +323,7 @@ class Dispatcher:
             try:
                 result = await self._call_handler(waiting.checked)
                 reply = _reply_of(waiting.checked.spec, result)
+                self._on_handled(result)
             finally:
                 # Also after a failure: the handler may have changed fields before it.
                 self._state.send_changes()

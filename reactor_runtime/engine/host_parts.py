@@ -46,8 +46,9 @@ class HostParts:
     `failed` is called with each exception of the author's code, `threads` at the start and end of work in the author's
     threads. `ids` receives the log fields of the sessions. `seconds` measures the first step if `clock` stands
     still during steps. With `reload` a reloader replaces the code of the model. `make_buffer` makes the buffers of
-    input tracks. `on_step` is called with what each step of a generator has made, and with its duration by `seconds`. A
-    replay of applied events, `is_replay`, asks the model about no values, and adds no event for an upload.
+    input tracks. `on_step` is called with what each step of a generator has made, and with its duration by `seconds`;
+    `on_handled` with what a handler of such a model has returned. A replay of applied events, `is_replay`, asks the
+    model about no values, and adds no event for an upload.
     """
 
     clock: Clock
@@ -59,6 +60,7 @@ class HostParts:
     reload: ReloadSettings | None = None
     make_buffer: MakeBuffer = make_input_buffer
     on_step: OnStep = lambda _output, _seconds: None
+    on_handled: Callable[[object], object] = lambda _: None
     works_ahead: bool = True
     is_replay: bool = False
 

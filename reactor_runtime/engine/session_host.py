@@ -124,6 +124,7 @@ class SessionHost:
             swap,
             seconds=parts.seconds or clock.now,
             on_step=parts.on_step,
+            on_handled=parts.on_handled,
             uploads=self.uploads,
         )
         self._step_turn = None if host.step_turns is None else StepTurn(host.step_turns, index)

@@ -73,6 +73,7 @@ class PipelineExecutor(Studio[M]):
         # Output and duration of the newest step of a `next()`.
         self._newest: tuple[object, float] | None = None
         self._makes_step = False
+        self._returned: object = None
 
     @property
     def tracks(self) -> tuple[TrackSpec, ...]:
@@ -137,6 +138,15 @@ class PipelineExecutor(Studio[M]):
         messages, recorder.unread = recorder.unread, []
         return StepsResult(answer.step, list(recorder.frames), messages, answer.elapsed_s)
 
+    def send_event(self, event: str, /, **data: Any) -> Any:
+        """Send an event, as `Studio.send_event` does; return what its handler returned: a ModelMessage, a dict or None.
+
+        It is the object itself; clients get its values.
+        """
+        self._returned = None
+        super().send_event(event, **data)
+        return self._returned
+
     def __iter__(self) -> Self:
         return self
 
@@ -162,6 +172,9 @@ class PipelineExecutor(Studio[M]):
         finally:
             self._makes_step = False
             self._slot.hold_steps(True)
+
+    def _on_handled(self, returned: object) -> None:
+        self._returned = returned
 
     def _on_step(self, output: object, compute_s: float) -> None:
         if self._makes_step:

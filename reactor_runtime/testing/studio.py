@@ -111,6 +111,7 @@ class Studio(Generic[M]):
                     config=given,
                 ),
                 on_step=_weakly(self._on_step),
+                on_handled=_weakly(self._on_handled),
                 make_buffer=make_buffer,
                 works_ahead=self._works_ahead,
                 is_replay=self._is_replay,
@@ -316,6 +317,9 @@ class Studio(Generic[M]):
 
     def _on_step(self, output: object, compute_s: float) -> None:
         """Note what a step has made, before it is shown, and how many real seconds the step took."""
+
+    def _on_handled(self, returned: object) -> None:
+        """Note what the handler of an event has returned."""
 
     def _need_session(self) -> None:
         if self._recorder.ended:

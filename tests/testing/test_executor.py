@@ -16,7 +16,7 @@ import pytest
 from reactor_runtime.interface import CommandError, Idle, PipelineExecutor, StepResult, connected, disconnected, event
 from reactor_runtime.testing import Message
 from reactor_runtime.testing.executor import copy_output
-from tests.testing.models import Blinker, Counter, Level, Picture, frame
+from tests.testing.models import Blinker, Counter, Level, Picture, Step, frame
 from tests.torched import torch
 
 
@@ -48,7 +48,7 @@ def test_an_event_is_handled_at_once_and_seen_by_the_next_step() -> None:
         assert red(next(executor)) == 1
         assert executor.send_event("set_level", level=4.0) is None
         assert (executor.state.level, executor.state._steps) == (4, 1)
-        assert executor.send_event("double") == Message("step", {"number": 8})
+        assert executor.send_event("double") == Step(number=8)
         step = next(executor)
     assert red(step) == 8
     assert [message.data["number"] for message in step.messages] == [-1, 2]

@@ -84,9 +84,9 @@ OnStep = Callable[[object, float], None]
 class DriverParts:
     """Hold the parts of the host that drivers use; `failed` is called with exceptions raised outside of sessions.
 
-    A driver whose models make steps calls `on_step` with what each has made and its duration by the clock `seconds`.
-    `uploads` are the files that requests for steps may refer to. `crash` is called with such an exception of a model
-    that has to be loaded again.
+    A driver whose models make steps calls `on_step` with what each has made and its duration by the clock `seconds`,
+    and `on_handled` with what a handler has returned. `uploads` are the files that requests for steps may refer to.
+    `crash` is called with such an exception of a model that has to be loaded again.
     """
 
     served: ServedModel
@@ -101,6 +101,7 @@ class DriverParts:
     swap: CodeSwap = field(default_factory=NoSwap)
     seconds: Callable[[], float] = lambda: 0.0
     on_step: OnStep = lambda _output, _seconds: None
+    on_handled: Callable[[object], object] = lambda _: None
     uploads: Mapping[str, UploadedFile] = field(default_factory=lambda: NO_UPLOADS)
 
 

@@ -50,6 +50,7 @@ class GeneratorDriver:
         self._swap = parts.swap
         self._timer = StepTimer(parts.clock.now, lambda: parts.inputs.waited_s + parts.emitter.waited_s, parts.seconds)
         self._on_step = parts.on_step
+        self._on_handled = parts.on_handled
         self._uploads = parts.uploads
         # In a stepped session.
         self._stepping: Stepping | None = None
@@ -61,7 +62,7 @@ class GeneratorDriver:
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
-        return Dispatcher(self._served, session, self._state, self._sink.send)
+        return Dispatcher(self._served, session, self._state, self._sink.send, on_handled=self._on_handled)
 
     def swap_soon(self) -> None:
         """Apply waiting code at the end of the current step; one that waits, as for an input, is cancelled."""
