@@ -89,6 +89,27 @@ test("steps are made on request, the same after the same seed", () =>
     { stepped: true },
   ));
 
+test("a step reads the media that come with it", () =>
+  during(
+    async (session) => {
+      session.view({ codecs: ["raw"] });
+      const image = (level) => ({ width: 48, height: 32, data: new Uint8ClampedArray(4 * 48 * 32).fill(level) });
+      const spoken = ({ messages }) => messages.map(({ data }) => data.words);
+      const first = await session.step({ media: { camera: [new Blob([await readFile(process.env.PICTURE)])] } });
+      const [then, last] = await Promise.all([
+        session.step({ media: { camera: [image(70), image(77)] } }),
+        session.step(),
+      ]);
+      assert.match(spoken(first)[0], /^camera (1[89]|20|21|22)$/);
+      assert.deepEqual([spoken(then), spoken(last)], [["camera 77"], []]);
+      assert.equal(client.readMedia(last.frames[0].jpeg.slice().buffer).pixels[0], 77);
+      await assert.rejects(session.step({ media: { camera: [new Uint8Array(9)] } }), TypeError);
+      await assert.rejects(session.step({ media: { lens: [image(1)] } }), /takes camera, microphone/);
+      assert.equal((await session.step()).step, 4);
+    },
+    { stepped: true },
+  ));
+
 test("a frame that shows an event is waited for", () =>
   during(async (session) => {
     assert.equal((await session.frame()).track, "main_video");

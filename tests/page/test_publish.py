@@ -91,7 +91,7 @@ def test_a_source_whose_metadata_can_not_be_sent_ends(still: Page) -> None:
 
 
 def test_what_is_no_picture_and_no_sound_is_refused(still: Page) -> None:
-    with pytest.raises(Exception, match="TypeError: camera: 3 bytes that are neither JPEG nor WAV"):
+    with pytest.raises(Exception, match="TypeError: camera: 3 bytes that are no JPEG, NPY or WAV"):
         play(still, "await offer('camera', pictures[0]);", b"png")
 
 

@@ -316,6 +316,11 @@ export interface StepRequest<Model extends Modelled = AnyModel> {
   seed?: number;
   state?: Partial<Model["state"]>;
   commands?: [type: keyof Model["events"] & string, data?: object][];
+  /**
+   * Frames or pieces of sound of input tracks, which the model reads in these steps: an ImageData, without loss, or a
+   * JPEG, NPY or WAV file. Not with a reset or a seed.
+   */
+  media?: { [track: string]: (Platform<"ImageData"> | Platform<"Blob"> | ArrayBuffer | ArrayBufferView)[] };
 }
 
 /** What was made in steps, in order; `state` are the public fields after them. */

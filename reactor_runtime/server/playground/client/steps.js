@@ -1,6 +1,7 @@
 /** The steps of a stepped session: collects what arrives while requests have no answer, and returns it with theirs. */
 
 import { EventError } from "./errors.js";
+import { filesOf } from "./publish/step_media.js";
 
 export class Steps {
   #session;
@@ -9,6 +10,9 @@ export class Steps {
   // {header, file} of frames, {header, …} of sound
   #media = [];
   #messages = [];
+  // The request before has been sent.
+  /** @type {Promise<unknown>} */
+  #sent = Promise.resolve();
 
   constructor(session, connection) {
     this.#session = session;
@@ -19,10 +23,18 @@ export class Steps {
   }
 
   async request(given) {
-    const { n, state, commands, reset, seed } = given ?? {};
+    const { n, state, commands, media = {}, reset, seed } = given ?? {};
     this.#requests += 1;
     try {
-      const inputs = { n, state, commands: commands?.map(([command, data]) => ({ command, data })), reset, seed };
+      const files = filesOf(this.#session, media);
+      // Reading a Blob takes a while, and requests are handled in order.
+      const before = this.#sent;
+      this.#sent = Promise.allSettled([files, before]);
+      await before;
+      const named = commands?.map(([command, data]) => ({ command, data }));
+      const counts = Object.fromEntries(Object.entries(media).map(([track, { length }]) => [track, length]));
+      for (const file of await files) this.#connection.sendBytes(file);
+      const inputs = { n, state, commands: named, media: counts, reset, seed };
       return this.#take(await this.#connection.send("reactor.step", inputs));
     } catch (error) {
       if (error instanceof EventError && error.made) error.made = this.#take(error.made);

@@ -1,4 +1,4 @@
-/** Writes WAVs, and the header of a JPEG or a WAV with its track, its times and its metadata; media.js reads them. */
+/** Writes WAVs and NPYs, and the header of a file with its track, its times and its metadata; media.js reads them. */
 
 // From the version to the length of the track name.
 const FIXED_BYTES = 27;
@@ -6,6 +6,8 @@ const FIXED_BYTES = 27;
 const MOST_BYTES = 65498;
 const utf8 = new TextEncoder();
 const NOTHING = new Uint8Array(0);
+const MAGIC = "REACTOR\0";
+const KINDS = { video: "video", audio: "sound" };
 
 /**
  * Return what goes with a frame or a piece of sound that was captured `ageMs` ago: {ptsUs, captureTimeUs, metadata},
@@ -35,7 +37,7 @@ function encoded(track, metadata) {
   return bytes;
 }
 
-/** Return the JPEG or WAV `file` (Uint8Array) with the header for `track`; `stamp` is of stampOf(). */
+/** Return the JPEG, NPY or WAV `file` (Uint8Array) with the header for `track`; `stamp` is of stampOf(). */
 export function withHeader(track, file, { ptsUs = 0, captureTimeUs = 0, metadata = NOTHING } = {}) {
   const name = utf8.encode(track);
   const fields = new Uint8Array(FIXED_BYTES + name.length + metadata.length);
@@ -47,12 +49,27 @@ export function withHeader(track, file, { ptsUs = 0, captureTimeUs = 0, metadata
   fields.set(name, FIXED_BYTES);
   fields.set(metadata, FIXED_BYTES + name.length);
   if (kindOf(file) === "audio") return wavWith(fields, file);
+  if (isNpy(file)) return join(file, fields, bigEndian(fields.length), utf8.encode(MAGIC));
   return join(file.subarray(0, 2), jpegSegment(fields), file.subarray(2));
 }
 
-/** Return "video" for a JPEG, "audio" for a WAV, null for other files. */
+/** Return the description of an input track, which takes this kind of media. */
+export function findInput({ tracks }, name, kind) {
+  const known = tracks.filter(({ direction }) => direction === "in");
+  const track = known.find((each) => each.name === name);
+  if (!track)
+    throw new TypeError(
+      `the model takes no track ${name}; it takes ${known.map((each) => each.name).join(", ") || "none"}`,
+    );
+  if (track.kind !== kind) throw new TypeError(`${name} takes ${KINDS[track.kind]}, not ${KINDS[kind]}`);
+  return track;
+}
+
+const isNpy = (file) => file[0] === 0x93 && String.fromCharCode(...file.subarray(1, 6)) === "NUMPY";
+
+/** Return "video" for a JPEG or an NPY, "audio" for a WAV, null for other files. */
 export function kindOf(file) {
-  if (file[0] === 0xff && file[1] === 0xd8) return "video";
+  if ((file[0] === 0xff && file[1] === 0xd8) || isNpy(file)) return "video";
   const isWav =
     file.length >= 12 && String.fromCharCode(...file.subarray(0, 4), ...file.subarray(8, 12)) === "RIFFWAVE";
   return isWav ? "audio" : null;
@@ -60,7 +77,7 @@ export function kindOf(file) {
 
 function jpegSegment(fields) {
   const length = 2 + 8 + fields.length;
-  return join([0xff, 0xef, length >> 8, length & 0xff], utf8.encode("REACTOR\0"), fields);
+  return join([0xff, 0xef, length >> 8, length & 0xff], utf8.encode(MAGIC), fields);
 }
 
 function wavWith(fields, file) {
@@ -68,6 +85,8 @@ function wavWith(fields, file) {
   const size = new DataView(file.buffer, file.byteOffset).getUint32(4, true);
   return join(file.subarray(0, 4), littleEndian(size + chunk.length), file.subarray(8, 12), chunk, file.subarray(12));
 }
+
+const bigEndian = (value) => littleEndian(value).reverse();
 
 const littleEndian = (value) => new Uint8Array(new Uint32Array([value]).buffer);
 
@@ -79,6 +98,17 @@ function join(...parts) {
     at += part.length;
   }
   return whole;
+}
+
+/** Return the pixels of an ImageData as an NPY file, without alpha. */
+export function makeNpy({ width, height, data }) {
+  const shape = `{'descr': '|u1', 'fortran_order': False, 'shape': (${height}, ${width}, 3), }`;
+  // Pixels begin at a multiple of 64 bytes.
+  const length = Math.ceil((10 + shape.length + 1) / 64) * 64 - 10;
+  const head = utf8.encode(`${shape.padEnd(length - 1)}\n`);
+  const pixels = new Uint8Array(width * height * 3);
+  for (let from = 0, to = 0; to < pixels.length; from++) if (from % 4 !== 3) pixels[to++] = data[from];
+  return join([0x93], utf8.encode("NUMPY"), [1, 0, length & 0xff, length >> 8], head, pixels);
 }
 
 /** Return 16-bit samples of one channel as a WAV file. */

@@ -1,12 +1,11 @@
 /** Publishes files as they are; capture.js publishes cameras, microphones and other sources. */
 
 import { readFile } from "../media.js";
-import { bytesOf, kindOf, stampOf, withHeader } from "./media_writer.js";
+import { bytesOf, findInput, kindOf, stampOf, withHeader } from "./media_writer.js";
 import { FrameSender, SoundSender } from "./track_sender.js";
 
 // The maximum.
 const HEADER_BYTES = 512;
-const KINDS = { video: "video", audio: "sound" };
 
 export class Publisher {
   #link;
@@ -30,18 +29,18 @@ export class Publisher {
     if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return this.#file(track, bytesOf(source), options);
     if (!session.tracks.length) await session.ready();
     const { capture, kindOfSource } = await import("./capture.js");
-    return capture(this.#link, find(session, track, kindOfSource(source)), source, options);
+    return capture(this.#link, findInput(session, track, kindOfSource(source)), source, options);
   }
 
   #file(track, file, options) {
     const kind = kindOf(file);
-    if (!kind) throw new TypeError(`${track}: ${file.length} bytes that are neither JPEG nor WAV`);
+    if (!kind) throw new TypeError(`${track}: ${file.length} bytes that are no JPEG, NPY or WAV`);
     const { session } = this.#link;
     const { max_media_bytes: most = Infinity } = session.limits;
     const stamp = stampOf(track, options);
     if (file.length > most - HEADER_BYTES - stamp.metadata.length)
       throw new RangeError(`${track}: ${file.length} bytes are too many; at most ${most} with the header`);
-    if (session.maySend) find(session, track, kind);
+    if (session.maySend) findInput(session, track, kind);
     if (kind === "audio") return this.#piece(track, file, stamp);
     return senderOf(this.#frames, track, () => new NewestFrame(new FrameSender(this.#link, track))).put(file, stamp);
   }
@@ -93,16 +92,4 @@ class NewestFrame {
 function senderOf(senders, track, make) {
   if (!senders.has(track)) senders.set(track, make());
   return senders.get(track);
-}
-
-/** Return the description of an input track. */
-function find({ tracks }, name, kind) {
-  const known = tracks.filter(({ direction }) => direction === "in");
-  const track = known.find((each) => each.name === name);
-  if (!track)
-    throw new TypeError(
-      `the model takes no track ${name}; it takes ${known.map((each) => each.name).join(", ") || "none"}`,
-    );
-  if (track.kind !== kind) throw new TypeError(`${name} takes ${KINDS[track.kind]}, not ${KINDS[kind]}`);
-  return track;
 }
