@@ -31,6 +31,7 @@ Examples:
   reactor connect            control it from this terminal
   reactor status             show its sessions, rates and memory
   reactor render my-model    write what it shows to clip.mp4
+  reactor thumbnails         make the images of its presets for the page
   reactor schema my-model    describe its events and messages as OpenAPI
   reactor bench my-model     measure what the model costs
 """
@@ -45,6 +46,7 @@ COMMANDS = {
     "connect": "Control or watch a model from the terminal.",
     "status": "Show the state of a server: its workers, their sessions, rates and memory.",
     "render": "Write what a model shows and plays to a file.",
+    "thumbnails": "Make an image for each preset and each example of the prompt.",
     "schema": "Describe a model as OpenAPI 3.1, or as types for a client.",
     "bench": "Measure what a model costs: loading, steps, frame rate, memory, and where the time of a frame goes.",
 }

@@ -12,6 +12,9 @@ from typing import Any
 from reactor_runtime.errors import ManifestError
 from reactor_runtime.yamlfile import YamlFile, name_of
 
+# The folder of `reactor thumbnails` in a project, and its file that lists the images.
+THUMBNAILS = "thumbnails"
+THUMBNAILS_INDEX = "thumbnails.json"
 PAGE_KEYS = ("title", "description", "accent", "logo", "links", "thumbnail", "presets")
 _COLOR = re.compile("#[0-9a-fA-F]{6}")
 _ADDRESS = re.compile(r"(https?://|mailto:)[^\s]+")
@@ -28,6 +31,14 @@ class Timeline:
     marks: Sequence[tuple[int, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Thumbnail:
+    """Hold an image of what the model shows with some values: those of a preset, or an example of its main text."""
+
+    values: Mapping[str, Any]
+    path: Path
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSettings:
     """Hold what the page shows about the model: `description` is Markdown, `accent` a colour as "#rrggbb", or "".
@@ -42,6 +53,7 @@ class PageSettings:
     links: Mapping[str, str] = field(default_factory=dict)
     thumbnail: Path | None = None
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    thumbnails: tuple[Thumbnail, ...] = ()
     timeline: Timeline | None = None
 
 
@@ -102,7 +114,31 @@ def read_page_settings(file: YamlFile) -> PageSettings:
         settings["thumbnail"] = _image(file, "thumbnail", _PHOTOS)
     if "presets" in given:
         settings["presets"] = _presets(file)
+    settings["thumbnails"] = _thumbnails(file)
     return PageSettings(**settings)
+
+
+def thumbnails_json(images: Sequence[tuple[Mapping[str, Any], str]]) -> str:
+    """Return the text of the index of a folder with thumbnails: values and the name of the image in the folder."""
+    return json.dumps([{"values": values, "image": name} for values, name in images], indent=2) + "\n"
+
+
+def _thumbnails(file: YamlFile) -> tuple[Thumbnail, ...]:
+    folder = file.path.parent / THUMBNAILS
+    index = folder / THUMBNAILS_INDEX
+    if not index.is_file():
+        return ()
+    try:
+        listed = [(dict(each["values"]), Path(each["image"])) for each in json.loads(index.read_text("utf-8"))]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ManifestError(
+            f"{THUMBNAILS}/{THUMBNAILS_INDEX} can't be read: {type(error).__name__}: {error}",
+            hint="delete it, and run `reactor thumbnails`",
+        ) from None
+    # Clients get the files: only those that lie in the folder.
+    found = [(values, (folder / name).resolve()) for values, name in listed if name.suffix == ".jpg"]
+    folder = folder.resolve()
+    return tuple(Thumbnail(values, path) for values, path in found if path.parent == folder and path.is_file())
 
 
 def _long_text(file: YamlFile, key: str) -> str:

@@ -20,10 +20,10 @@ _MANIFEST = "reactor.yaml"
 
 def check_presets(contract: Contract, presets: Presets, project: Path) -> None:
     """Check the values of all presets; raise ManifestError at the line of the project's reactor.yaml."""
-    setters = _setters(contract)
+    events = setters(contract)
     for preset, values in presets.items():
         for field, value in values.items():
-            message, hint = _problem(setters, field, value, contract.model.__name__)
+            message, hint = _problem(events, field, value, contract.model.__name__)
             if message:
                 where = _place(project / _MANIFEST, preset, field)
                 raise ManifestError(f'the preset "{preset}" {message}', hint=hint, where=where)
@@ -36,7 +36,7 @@ def _place(manifest: Path, preset: str, field: str) -> Location | None:
         return None
 
 
-def _setters(contract: Contract) -> dict[str, EventSpec]:
+def setters(contract: Contract) -> dict[str, EventSpec]:
     """Return the events that have a live control, by the name of what they set."""
     found: dict[str, EventSpec] = {}
     for event in contract.events.values():

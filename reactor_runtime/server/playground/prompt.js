@@ -3,6 +3,7 @@
 /** @import { Session } from "./client/reactor.js" */
 
 import { ConnectionLost } from "./client/reactor.js";
+import { thumbnailOf } from "./controls/thumbnails.js";
 import { el, humanise, newId, setText } from "./dom.js";
 import { recall, remember } from "./storage.js";
 
@@ -28,6 +29,7 @@ export class PromptBar {
   #spec = null;
   #area;
   #fieldset;
+  #presets = el("div", { class: "prompt-presets" });
   #mark;
   #error;
   #known;
@@ -52,9 +54,14 @@ export class PromptBar {
     });
   }
 
-  /** Show the control of an event, as findMainText returns it; nothing without one. A typed text stays. */
-  begin(event) {
+  /**
+   * Show the control of an event, as findMainText returns it, below the `presets`; nothing without one. A typed text
+   * stays.
+   */
+  begin(event, presets) {
     const text = JSON.stringify(event?.event);
+    // A card that has the focus would lose it.
+    if (this.#presets.firstChild !== presets[0]) this.#presets.replaceChildren(...presets);
     if (this.#event === event?.name && this.#text === text) return;
     const typed = event && this.#spec && this.#edited ? this.#area.value : null;
     this.field = event?.field ?? "";
@@ -136,9 +143,11 @@ export class PromptBar {
       { class: "prompt-send", title: "Send (Enter); Shift+Enter starts a new line", "aria-label": `Send ${label}` },
       "↑",
     );
-    const chip = (text, title, onclick) =>
-      el("button", { type: "button", class: "chip-button plate", title, onclick }, text);
-    const chips = (examples ?? []).map((text) => chip(text, text, () => this.set(text)));
+    const chip = (text, title, onclick, image = null) =>
+      el("button", { type: "button", class: "chip-button plate", title, onclick }, image, text);
+    const chips = (examples ?? []).map((text) =>
+      chip(text, text, () => this.set(text), thumbnailOf({ [this.field]: text })),
+    );
     if (chips.length > 1) {
       chips.unshift(chip("Surprise me", "Send one of the examples", () => this.#surprise()));
       chips[0].classList.add("surprise");
@@ -146,6 +155,7 @@ export class PromptBar {
     this.#fieldset = el(
       "fieldset",
       { class: "prompt-fields", "aria-label": label, disabled: true },
+      this.#presets,
       chips.length ? el("div", { class: "chips", role: "group", "aria-label": "Examples" }, ...chips) : null,
       el("div", { class: "prompt-row plate" }, this.#area, this.#mark, send),
       this.#error,

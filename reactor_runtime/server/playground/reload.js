@@ -133,9 +133,10 @@ export async function followAuthorsTexts(session, controls) {
     if (about) byId("side").prepend(about);
     if (about) about.hidden = false;
   }
-  const presets = find("controls").dataset.presets ?? "{}";
-  if (!session.role || presets === (byId("controls").dataset.presets ?? "{}")) return;
-  byId("controls").dataset.presets = presets;
+  const { presets = "{}", thumbnails = "[]" } = find("controls").dataset;
+  const shown = byId("controls").dataset;
+  if (!session.role || (presets === (shown.presets ?? "{}") && thumbnails === (shown.thumbnails ?? "[]"))) return;
+  Object.assign(shown, { presets, thumbnails });
   controls.readPresets();
   controls.update(session.schema.events ?? {}, session.state, session.tracks);
 }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from reactor_runtime import manifest as manifest_file
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.manifest import Manifest
-from reactor_runtime.page_settings import PageSettings
+from reactor_runtime.page_settings import THUMBNAILS, PageSettings, Thumbnail
 from reactor_runtime.server.security.middleware import IMAGE_FOLDER
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class PageDocument:
     def images(self) -> dict[str, Path]:
         """Return the author's images by their names below the route of files."""
         named = {"logo": self._settings.logo, "thumbnail": self._settings.thumbnail}
-        return {_file_name(name, path): path for name, path in named.items() if path is not None}
+        thumbnails = {_thumbnail_name(each): each.path for each in self._settings.thumbnails}
+        return {_file_name(name, path): path for name, path in named.items() if path is not None} | thumbnails
 
     def render(self, name: str, base_url: str, snapshot: str | None) -> str:
         """Return the HTML; `name` is the model's, `snapshot` the path of an image for a page without a thumbnail."""
@@ -73,6 +74,12 @@ class PageDocument:
         if settings.presets:
             presets = escape(json.dumps(settings.presets))
             html = html.replace('<fieldset id="controls"', f'<fieldset id="controls" data-presets="{presets}"', 1)
+        if settings.thumbnails:
+            shown = [
+                {"values": each.values, "image": f"static/{_thumbnail_name(each)}"} for each in settings.thumbnails
+            ]
+            thumbnails = escape(json.dumps(shown))
+            html = html.replace('<fieldset id="controls"', f'<fieldset id="controls" data-thumbnails="{thumbnails}"', 1)
         if settings.timeline is not None:
             timeline = escape(json.dumps(asdict(settings.timeline)))
             prompt = '<div id="prompt"></div>'
@@ -144,6 +151,10 @@ def _plain_text(markdown: MarkdownIt, description: str) -> str:
     ]
     text = " ".join(" ".join(texts).split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS].rsplit(' ', 1)[0]}…"
+
+
+def _thumbnail_name(thumbnail: Thumbnail) -> str:
+    return f"{IMAGE_FOLDER}/{THUMBNAILS}/{thumbnail.path.name}"
 
 
 def _file_name(name: str, path: Path) -> str:

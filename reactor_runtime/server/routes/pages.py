@@ -6,7 +6,7 @@ import asyncio
 import io
 import mimetypes
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -62,7 +62,7 @@ def page_routes(admission: Admission[S]) -> list[BaseRoute]:
 
         return pages.response(request, contract, (url, document), text)
 
-    files = file_routes(saved.document.images)
+    files = file_routes(lambda: saved.document.images)
     return files if options.manifest.page is not None else [Route("/", page), qr_route(), *files]
 
 
@@ -97,10 +97,10 @@ def qr_svg(text: str) -> str:
     return svg.getvalue().decode()
 
 
-def file_routes(images: Mapping[str, Path], bundle: Path = BUNDLE) -> list[BaseRoute]:
-    """Return the routes of the page's files, the author's `images` among them, and of the JavaScript client.
+def file_routes(images: Callable[[], Mapping[str, Path]], bundle: Path = BUNDLE) -> list[BaseRoute]:
+    """Return the routes of the page's files, the author's `images()` among them, and of the JavaScript client.
 
-    The paths of `images` have no links.
+    The paths of `images()` have no links.
     """
     files = {name: file for folder in (PLAYGROUND, TOKEN_PAGE, DOCS_PAGE) for name, file in _documents(folder)}
     hashed = dict(_documents(bundle))
@@ -115,7 +115,7 @@ def file_routes(images: Mapping[str, Path], bundle: Path = BUNDLE) -> list[BaseR
         if name in files:
             return files[name].response(request)
         # The author may save another image.
-        path = await asyncio.to_thread(_unlinked, images.get(name))
+        path = await asyncio.to_thread(_unlinked, images().get(name))
         return _no_file() if path is None else FileResponse(path, headers=NO_CACHE)
 
     async def client(request: Request) -> Response:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 
 import pytest
 
 from reactor_runtime import manifest
-from reactor_runtime.page_settings import PageSettings, Timeline
+from reactor_runtime.page_settings import PageSettings, Thumbnail, Timeline
 from reactor_runtime.server.routes.page_document import PageDocument, SavedPage
 from reactor_runtime.server.routes.pages import PLAYGROUND
 
@@ -40,6 +41,7 @@ def test_every_setting_is_in_the_page() -> None:
         thumbnail=Path("art/wide.png"),
         links={"Code": "https://example.org/code"},
         presets={"Night": {"prompt": "a harbour"}},
+        thumbnails=(Thumbnail({"prompt": "a harbour"}, Path("art/thumbnails/1-night.jpg")),),
     )
     page = render(settings)
     assert '<html data-accent="#ff8800" ' in page
@@ -51,7 +53,10 @@ def test_every_setting_is_in_the_page() -> None:
     assert 'data-presets="{&quot;Night&quot;: {&quot;prompt&quot;: &quot;a harbour&quot;}}"' in page
     assert '<meta property="og:description" content="Paints light. Try the paper.">' in page
     assert f'<meta property="og:image" content="{URL}static/author/thumbnail.png">' in page
+    shown = '[{"values": {"prompt": "a harbour"}, "image": "static/author/thumbnails/1-night.jpg"}]'
+    assert f'data-thumbnails="{escape(shown)}"' in page
     assert PageDocument(HTML, settings).images == {
+        "author/thumbnails/1-night.jpg": Path("art/thumbnails/1-night.jpg"),
         "author/logo.svg": Path("art/mark.SVG"),
         "author/thumbnail.png": Path("art/wide.png"),
     }

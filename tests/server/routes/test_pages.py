@@ -44,7 +44,7 @@ async def http(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     (page / "shown").symlink_to(".git")
     (tmp_path / "logo.png").write_text("an image")
     images = {"author/logo.png": tmp_path / "logo.png"}
-    app = Starlette(routes=[*file_routes(images), own_page_route(page, ["https://a.example", "null"])])
+    app = Starlette(routes=[*file_routes(lambda: images), own_page_route(page, ["https://a.example", "null"])])
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         yield client
 
@@ -69,7 +69,7 @@ async def test_a_bundle_is_kept_by_caches_for_a_year_and_the_client_is_checked_e
     (tmp_path / "0a1b" / "main.js").write_text("let a")
     (tmp_path / "index.html").write_text("bundled")
     assert index_html(tmp_path) == "bundled"
-    async with serving(file_routes({}, tmp_path)) as http:
+    async with serving(file_routes(dict, tmp_path)) as http:
         bundled = await http.get("/static/0a1b/main.js")
         assert (bundled.text, bundled.headers["Content-Type"]) == ("let a", "text/javascript; charset=utf-8")
         assert bundled.headers["Cache-Control"] == "public, max-age=31536000, immutable"
@@ -80,7 +80,7 @@ async def test_a_bundle_is_sent_compressed_to_clients_that_take_it(tmp_path: Pat
     (tmp_path / "0a1b").mkdir()
     (tmp_path / "0a1b" / "main.js").write_text("let a")
     (tmp_path / "0a1b" / "main.js.gz").write_bytes(gzip.compress(b"let a"))
-    async with serving(file_routes({}, tmp_path)) as http:
+    async with serving(file_routes(dict, tmp_path)) as http:
         zipped, plain = [
             await http.get("/static/0a1b/main.js", headers={"Accept-Encoding": accepted})
             for accepted in ("gzip, br", "identity")

@@ -9,6 +9,7 @@ import { Action } from "./actions.js";
 import { arrange, Layout } from "./layout.js";
 import { LiveControl } from "./live_control.js";
 import { describeParameter } from "./parameters.js";
+import { thumbnailOf } from "./thumbnails.js";
 
 // With more forms than this, all start closed.
 const OPEN_FORMS = 2;
@@ -104,7 +105,7 @@ export class Controls {
 
   #build(events, state) {
     const main = findMainText(events);
-    this.#promptBar.begin(main);
+    this.#promptBar.begin(main, this.#presets);
     this.#promptBar.enabled = !this.#fieldset.disabled;
     const manyForms = events.filter(({ style }) => style === "form").length > OPEN_FORMS;
     const rest = events.filter((event) => event !== main);
@@ -112,7 +113,7 @@ export class Controls {
     this.#kept = new Map(parts.map(({ name, event, control }) => [name, { text: JSON.stringify(event), control }]));
     const live = parts.filter(({ style }) => style === "live").map(({ control }) => control);
     this.#live = main ? [this.#promptBar, ...live] : live;
-    const presets = this.#live.length ? this.#presets : [];
+    const presets = this.#live.length && !main ? this.#presets : [];
     const hasInput = events.length || this.#takesMedia;
     const placeholder = hasInput ? [] : [makePlaceholder("This model takes no input.")];
     arrange(this.#fieldset, [...presets, ...this.#layout.arrange(parts), ...placeholder]);
@@ -129,15 +130,16 @@ export class Controls {
     return control;
   }
 
-  /** Make a card for each preset of the manifest; it sends the values of the fields that the model has. */
+  /** Make a group of cards, one for each preset; a card sends the values of the fields that the model has. */
   #makePresets(presets) {
     const cards = Object.entries(presets).map(([name, values]) => {
       const text = Object.values(values).map((value) => (typeof value === "string" ? value : JSON.stringify(value)));
-      const parts = [el("b", {}, name), el("span", { "aria-hidden": "true" }, text.join(" · "))];
       return el(
         "button",
-        { type: "button", class: "preset", "aria-label": name, onclick: () => this.set(values) },
-        ...parts,
+        { type: "button", class: "preset plate", "aria-label": name, onclick: () => this.set(values) },
+        thumbnailOf(values),
+        el("b", {}, name),
+        el("span", { "aria-hidden": "true" }, text.join(" · ")),
       );
     });
     return cards.length ? [el("div", { class: "presets", role: "group", "aria-label": "Presets" }, ...cards)] : [];
