@@ -98,6 +98,16 @@ def test_a_template_has_a_row_with_a_small_picture(name: str) -> None:
     assert (DOCS / "images" / f"template-{name}.jpg").stat().st_size < 80_000
 
 
+@pytest.mark.parametrize("name", [template.name for template in templates()])
+def test_the_length_of_a_template_is_about_what_its_row_says(name: str) -> None:
+    page = (DOCS / "templates.md").read_text(encoding="utf-8")
+    (said,) = re.findall(
+        rf"^\| .* \*\*`{name}`\*\* .* \| (?:\d+, with the modules beside it )?(\d+) \| .+ \|$", page, re.MULTILINE
+    )
+    lines = sum(len(file.read_text().splitlines()) for file in (ROOT / "templates" / name).glob("*.py"))
+    assert int(said) == pytest.approx(lines, rel=0.1)
+
+
 @pytest.mark.parametrize("code", CloseCode)
 def test_a_close_code_is_documented(code: CloseCode) -> None:
     assert re.search(rf"\b{code.value}\b", (DOCS / "wire.md").read_text(encoding="utf-8"))
