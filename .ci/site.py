@@ -1,13 +1,21 @@
-"""A hook of mkdocs.yml, for what GitHub shows and the site does not: titles without quotes, links that leave docs/."""
+"""A hook of mkdocs.yml, for what the site shows and GitHub does not, and the other way round."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from html import escape, unescape
 from pathlib import PurePosixPath
 from typing import Any
 
 _TITLE = re.compile(r"^( *```\w+ title=)(\S+)$", re.MULTILINE)
 _UP = re.compile(r"\[([^]]+)\]\(((?:\.\./)+)[^)]*\)")
+_SAMPLE = re.compile(r'<div class="language-python highlight">(.*?<code>)(.*?)(</code>)', re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+# What most samples begin with: imports, and an output of one video track.
+_IMPORTS = re.compile(r"(?:(?:from|import) [^(\n]*(?:\([^)]*\))?\n|\n)+")
+_OUTPUT = re.compile(r"class MyOutput\(Output\):\n    main_video: Video\n+")
+_FEW_LINES = 2
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
@@ -18,3 +26,25 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
         return link[1] if link[2].count("../") > depth else link[0]
 
     return _UP.sub(text_if_outside, _TITLE.sub(r'\1"\2"', markdown))
+
+
+def on_page_content(html: str, **_: object) -> str:
+    """Return the page with all samples of Python but the first folded at their beginning; they are copied whole."""
+    samples = itertools.count()
+    return _SAMPLE.sub(lambda sample: _folded(sample) if next(samples) else sample[0], html)
+
+
+def _folded(sample: re.Match[str]) -> str:
+    before, code, after = sample.groups()
+    text = unescape(_TAG.sub("", code))
+    begin = 0
+    while found := _IMPORTS.match(text, begin) or _OUTPUT.match(text, begin):
+        begin = found.end()
+    lines = text.count("\n", 0, begin)
+    if lines <= _FEW_LINES or begin == len(text):
+        return sample[0]
+    kept = code.splitlines(keepends=True)
+    hidden, shown = "".join(kept[:lines]), "".join(kept[lines:])
+    fold = f'<label class="fold"><input type="checkbox" aria-label="Show the imports"><span>{hidden}</span></label>'
+    whole = escape(text).replace("\n", "&#10;")
+    return f'<div class="language-python highlight" data-copy="{whole}">{before}{fold}{shown}{after}'

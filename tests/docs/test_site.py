@@ -1,0 +1,79 @@
+"""What the hook of mkdocs.yml makes of samples; `make docs` builds the whole site."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.docs.snippets import ROOT
+
+FIRST = '<div class="language-python highlight"><pre><code>import a\nimport b\n\n\nx = 1\n</code></pre></div>'
+SAMPLE = """import a
+from b import (
+    c,
+)
+
+
+class MyOutput(Output):
+    main_video: Video
+
+
+class MyModel:
+    name = "<&>"
+"""
+
+
+@pytest.fixture(scope="module")
+def on_page_content() -> Callable[[str], str]:
+    spec = importlib.util.spec_from_file_location("site_hook", ROOT / ".ci" / "site.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    hook: Callable[[str], str] = module.on_page_content
+    return hook
+
+
+class Reader(HTMLParser):
+    """Collect what is copied, and the texts inside and outside of folds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copied, self.folded, self.shown = "", "", ""
+        self._in_fold = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.copied += dict(attrs).get("data-copy") or ""
+        self._in_fold = self._in_fold or tag == "label"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_fold = self._in_fold and tag != "label"
+
+    def handle_data(self, data: str) -> None:
+        if self._in_fold:
+            self.folded += data
+        else:
+            self.shown += data
+
+
+def sample(text: str) -> str:
+    code = text.replace("&", "&amp;").replace("<", "&lt;").replace("import", '<span class="kn">import</span>')
+    return f'<div class="language-python highlight"><pre><span></span><code>{code}</code></pre></div>'
+
+
+def test_imports_and_the_usual_output_are_folded_and_everything_is_copied(
+    on_page_content: Callable[[str], str],
+) -> None:
+    reader = Reader()
+    reader.feed(on_page_content(FIRST + sample(SAMPLE)).removeprefix(FIRST))
+    assert reader.shown == 'class MyModel:\n    name = "<&>"\n'
+    assert reader.folded + reader.shown == reader.copied == SAMPLE
+
+
+@pytest.mark.parametrize("text", ["import a\nx = 1\n", "import a\nimport b\n\nimport c\n", "x = 1\n\n\nimport a\n"])
+def test_a_short_beginning_or_nothing_but_one_is_shown(on_page_content: Callable[[str], str], text: str) -> None:
+    html = FIRST + sample(text)
+    assert on_page_content(html) == html
