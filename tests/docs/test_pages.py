@@ -61,7 +61,7 @@ def _leaves(nav: object) -> list[str]:
 
 @pytest.mark.parametrize("name", reactor_runtime.__all__)
 def test_a_public_name_has_a_row_in_the_table(name: str) -> None:
-    assert f"\n| `{name}` |" in (DOCS / "authoring.md").read_text(encoding="utf-8")
+    assert f"\n| `{name}` |" in (DOCS / "names.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", client.__all__)
@@ -87,7 +87,9 @@ def _options() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("command", "option"), _options())
 def test_an_option_is_documented(command: str, option: str) -> None:
-    section = (DOCS / "cli.md").read_text(encoding="utf-8").split(f"\n## `reactor {command}`\n")[1].split("\n## ")[0]
+    page, heading = ("run.md", "# ") if command == "run" else ("cli.md", "\n## ")
+    text = (DOCS / page).read_text(encoding="utf-8")
+    section = text.split(f"{heading}`reactor {command}`\n")[1].split("\n## ")[0]
     assert re.search(rf"^\| .*`{option}\b", section, re.MULTILINE)
 
 

@@ -230,7 +230,7 @@ def _shape(message: dict[str, Any]) -> tuple[frozenset[str], frozenset[str], obj
 
 
 def test_health_says_what_the_docs_show(scaffold: RunningServer) -> None:
-    shown = json.loads(one("wire.md", "health").text)
+    shown = json.loads(one("wire-http.md", "health").text)
     assert scaffold.health()[1].keys() == shown.keys()
 
 
@@ -323,7 +323,7 @@ async def test_the_header_reader_reads_pictures_and_sound(scaffold: RunningServe
     header, _ = detach(picture)
     assert header is not None
     sound = attach(header, wav.encode(np.zeros((2, 480), np.int16), 48_000))
-    with imported(one("wire.md", "header.py").text, tmp_path) as module:
+    with imported(one("wire-media.md", "header.py").text, tmp_path) as module:
         for file in (picture, sound):
             read = module.read_header(file)
             assert read == {name: getattr(header, name) for name in read}

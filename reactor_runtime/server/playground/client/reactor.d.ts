@@ -113,7 +113,7 @@ export type EndReason =
   | "refused"
   | "unreachable";
 
-/** The code of a server's error: see docs/wire.md. Models have other codes. */
+/** The code of a server's error: see docs/wire-messages.md. Models have other codes. */
 export type ErrorCode =
   | "invalid_json"
   | "invalid_message"
@@ -169,7 +169,7 @@ export interface Welcome<Model extends Modelled = any> {
   reload?: ReloadNotice | null;
 }
 
-/** The last reload of the project's files; see docs/wire.md. Members that the status does not have are null. */
+/** The last reload of the project's files; see docs/wire-messages.md. Members that the status does not have are null. */
 export interface ReloadNotice {
   status: "applied" | "loading" | "restarting" | "failed";
   /** Why the new code is not applied in place: one line. */
@@ -180,7 +180,7 @@ export interface ReloadNotice {
   error: { message: string; hint: string | null; file: string | null; line: number | null; text: string | null } | null;
 }
 
-/** The server's metrics, once a second: see docs/wire.md. */
+/** The server's metrics, once a second: see docs/wire-messages.md. */
 export interface Stats {
   queue: number;
   /** Clients that receive the session, without its controller. */
@@ -406,7 +406,7 @@ export interface SessionEvents<Model extends Modelled = any> {
   message: Message<Model>;
   /** An error of the server, also if a send() rejects with it. */
   error: { code: ErrorCode; message: string; fields?: FieldError[]; event?: string };
-  /** Once a second; see docs/wire.md. */
+  /** Once a second; see docs/wire-messages.md. */
   stats: Stats;
   /** The reply to a ping. */
   pong: { t: number | string; server_us: number };
@@ -651,7 +651,7 @@ export class EventError extends ClientError {
   made: StepsResult<any> | null;
 }
 
-/** The session is over; docs/wire.md lists the reasons after which another one follows. */
+/** The session is over; docs/wire-messages.md lists the reasons after which another one follows. */
 export class SessionEnded extends ClientError {
   constructor(reason: EndReason, detail: string);
   code: "session_ended";
