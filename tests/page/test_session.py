@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -263,35 +261,6 @@ def test_a_hidden_tab_asks_for_no_frames(page: Page, server: FakeServer) -> None
     server.wait_for("reactor.view", lambda data: data == {"paused": True})
     page.evaluate(hide, False)
     server.wait_for("reactor.view", lambda data: data == {"paused": False})
-
-
-def first_load(*files: Path) -> set[Path]:
-    """The files a browser fetches before anything is on screen: what these name, and what that imports at once."""
-    found: set[Path] = set()
-    waiting = list(files)
-    while waiting:
-        file = waiting.pop()
-        if file in found:
-            continue
-        found.add(file)
-        named = re.findall(
-            r'^(?:import|export) (?:\{[^}]*\} from |\* from )?"(\./.*?)"|(?:src|href)="static/(.*?)"',
-            file.read_text(),
-            re.M,
-        )
-        waiting += [file.parent / (imported or linked) for imported, linked in named]
-    return found
-
-
-def weight(files: Iterable[Path]) -> int:
-    return sum(file.stat().st_size for file in files)
-
-
-def test_what_the_page_loads_at_once_weighs_little() -> None:
-    """Everything else comes by `import()`: the picture waits for none of it."""
-    loaded = first_load(PLAYGROUND / "index.html")
-    assert PLAYGROUND / "main.js" in loaded
-    assert weight(loaded) < 94_000
 
 
 def test_the_client_s_modules_need_nothing_of_the_page() -> None:
