@@ -31,7 +31,16 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
 def on_page_content(html: str, **_: object) -> str:
     """Return the page with all samples of Python but the first folded at their beginning; they are copied whole."""
     samples = itertools.count()
-    return _SAMPLE.sub(lambda sample: _folded(sample) if next(samples) else sample[0], html)
+    folded = _SAMPLE.sub(lambda sample: _folded(sample) if next(samples) else sample[0], html)
+    # An empty cell is no header.
+    return folded.replace("<th></th>", "<td></td>")
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """Return the page with a name for the dialog of the search."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )
 
 
 def _folded(sample: re.Match[str]) -> str:
