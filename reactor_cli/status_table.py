@@ -38,6 +38,7 @@ def _summary(health: Mapping[str, Any]) -> Text:
     gpus = {(engine["node"], gpu) for engine in engines for gpu in engine["gpu"].split(",") if gpu}
     facts = [
         f"{sessions} of {len(engines)} sessions",
+        *([f"{health['fitting']} fit: {printable(health['limit'])}"] if health.get("limit") else []),
         f"{waiting} waiting",
         f"{clients} {'client' if clients == 1 else 'clients'}",
         *([f"{len(gpus)} {'GPU' if len(gpus) == 1 else 'GPUs'}"] if gpus else []),

@@ -94,6 +94,8 @@ class FakeEngine:
         self.contract: dict[str, Any] | None = {"tracks": [], "schema": {"events": {}, "messages": {}}}
         self.loading_s = 0.0
         self.busy = False
+        self.fitting = self.room = 1
+        self.limit = ""
         self.told: list[ipc.ToEngine] = []
 
     def send(self, message: ipc.ToEngine) -> None:

@@ -24,10 +24,10 @@ class Status:
     """The phase of a client and its details.
 
     `position` counts from 1 in a wait queue of `length`. `detail` is a line for people: the output of the model while
-    it loads, or the reason of the end. `notice` is the server's last notice about the session (`ending`, `idle`,
-    `away`, `resumed`, `stopping`), and `seconds` the time left. `reason` is the reason on the wire of an ended session;
-    it is `lost`, with a `detail`, in the wait queue after the machine of the session failed. `progress` is how far the
-    model has loaded, from 0 to 1, None if it is unknown.
+    it loads, why it has to wait, or the reason of the end. `notice` is the server's last notice about the session
+    (`ending`, `idle`, `away`, `resumed`, `stopping`), and `seconds` the time left. `reason` is the reason on the wire
+    of an ended session; it is `lost`, with a `detail`, in the wait queue after the machine of the session failed.
+    `progress` is how far the model has loaded, from 0 to 1, None if it is unknown.
     """
 
     phase: Phase = Phase.CONNECTING
@@ -43,7 +43,8 @@ class Status:
     def with_position(self, data: Mapping[str, Any], watched: str | None) -> Status:
         """Return the status at a position in the wait queue; the reason of a session that was lost stays."""
         lost = self.phase is Phase.WAITING and self.reason == "lost"
-        status = Status(Phase.WAITING, watched, int(data["position"]), int(data["length"]))
+        reason = str(data.get("reason", ""))
+        status = Status(Phase.WAITING, watched, int(data["position"]), int(data["length"]), detail=reason)
         return replace(status, detail=self.detail, reason=self.reason) if lost else status
 
     def with_notice(self, data: Mapping[str, Any]) -> Status:

@@ -18,6 +18,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.distributed.errors import RunnerUnhealthy
 from reactor_runtime.engine import author
+from reactor_runtime.engine.capacity import CapacityReports
 from reactor_runtime.engine.dispatch import CheckedEvent
 from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.leaks import Leak, LeakGuard
@@ -64,6 +65,8 @@ class Host:
         is_shared = len(outlets) > 1
         self.step_turns = StepTurns() if is_shared else None
         self.generators = SharedGenerators() if is_shared else None
+        send = outlets[0].sink.send
+        self.capacity = CapacityReports(len(outlets), parts.clock, send, parts.read_memory) if is_shared else None
         self.runners = ModelRunners(outlets[0].sink.send, self._runner_lost)
         self.slots = [SessionHost(self, index, outlet, parts) for index, outlet in enumerate(outlets)]
         if is_shared:
@@ -103,18 +106,22 @@ class Host:
                 raise
         return model
 
-    def begin_session(self) -> None:
+    def begin_session(self, slot: int) -> None:
         """Note that a session starts."""
         self._running += 1
+        if self.capacity is not None:
+            self.capacity.begin_session(slot)
         if self._leaks is not None:
             self._leaks.begin()
 
-    def end_session(self) -> Sequence[Leak]:
+    def end_session(self, slot: int) -> Sequence[Leak]:
         """Note that a session has ended; return the kinds of resources that keep growing.
 
         What a session uses is known only when no other one runs.
         """
         self._running -= 1
+        if self.capacity is not None:
+            self.capacity.end_session(slot)
         return () if self._leaks is None or self._running else self._leaks.compare()
 
     def crash(self, error: BaseException) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from reactor_runtime.clock import Clock
+from reactor_runtime.engine.capacity import CapacityReports, Memory
 from reactor_runtime.engine.drivers.driver import OnStep
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
 from reactor_runtime.engine.inputs.inputs import MakeBuffer, make_input_buffer
@@ -44,11 +45,11 @@ class HostParts:
     """Hold what the host of a model and its session hosts share.
 
     `failed` is called with each exception of the author's code, `threads` at the start and end of work in the author's
-    threads. `ids` receives the log fields of the sessions. `seconds` measures the first step if `clock` stands
-    still during steps. With `reload` a reloader replaces the code of the model. `make_buffer` makes the buffers of
-    input tracks. `on_step` is called with what each step of a generator has made, and with its duration by `seconds`;
-    `on_handled` with what a handler of such a model has returned. A replay of applied events, `is_replay`, asks the
-    model about no values, and adds no event for an upload.
+    threads. `ids` receives the log fields of the sessions. `seconds` measures the first step if `clock` stands still
+    during steps. With `reload` a reloader replaces the code of the model. `make_buffer` makes the buffers of input
+    tracks. `on_step` is called with what each step of a generator has made, and with its duration by `seconds`;
+    `on_handled` with what a handler of such a model has returned. `read_memory` returns the memory in use and free, by
+    kind. A replay of applied events, `is_replay`, asks the model about no values, and adds no event for an upload.
     """
 
     clock: Clock
@@ -61,6 +62,7 @@ class HostParts:
     make_buffer: MakeBuffer = make_input_buffer
     on_step: OnStep = lambda _output, _seconds: None
     on_handled: Callable[[object], object] = lambda _: None
+    read_memory: Callable[[], Mapping[str, Memory]] = dict
     works_ahead: bool = True
     is_replay: bool = False
 
@@ -72,6 +74,7 @@ class ModelHost(LoadingHost, Protocol):
     # None for a model that serves one session at a time.
     step_turns: StepTurns | None
     generators: SharedGenerators | None
+    capacity: CapacityReports | None
 
     @property
     def crashed(self) -> bool:
@@ -84,9 +87,9 @@ class ModelHost(LoadingHost, Protocol):
     def crash(self, error: BaseException) -> None:
         """Serve no other session with this model, and end those that run, because of this exception."""
 
-    def begin_session(self) -> None:
+    def begin_session(self, slot: int) -> None:
         """Note that a session starts."""
 
-    def end_session(self) -> Sequence[Leak]:
+    def end_session(self, slot: int) -> Sequence[Leak]:
         """Note that a session has ended; return the kinds of resources that keep growing."""
         ...

@@ -238,8 +238,13 @@ def read_usage(ours: Collection[int] = ()) -> Usage:
             "descriptors": _descriptors(ours),
             "processes": read_processes(),
         },
-        {**_resident(), **_on_gpu()},
+        memory_in_use(),
     )
+
+
+def memory_in_use() -> dict[str, int]:
+    """Return the bytes that this process uses, and PyTorch's tensors on its GPUs, as far as the system tells."""
+    return {**_resident(), **_on_gpu()}
 
 
 def _threads() -> dict[object, object]:

@@ -27,6 +27,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import SystemClock
 from reactor_runtime.distributed.owner import owned_by
 from reactor_runtime.engine import author
+from reactor_runtime.engine.capacity import read_memory
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.ipc_reader import IpcReader
@@ -183,7 +184,13 @@ def _load(
         host = Host(
             ServedModel(Version(model, contract, config.values)),
             _outlets(load, channel, memory_fd, clock, recorders, sessions),
-            HostParts(clock=clock, project=project, ids=log_ids, reload=settings if reloads_in_place else None),
+            HostParts(
+                clock=clock,
+                project=project,
+                ids=log_ids,
+                reload=settings if reloads_in_place else None,
+                read_memory=read_memory,
+            ),
             # A recorder closes its file some time after the session.
             leaks=LeakGuard(lambda: read_usage({fd for each in recorders for fd in each.descriptors})),
             ends_at_crash=True,

@@ -62,6 +62,7 @@ class SessionHost:
 
     def __init__(self, host: ModelHost, index: int, outlet: Outlet, parts: HostParts) -> None:
         self._host = host
+        self._index = index
         # Where several sessions share the loaded model, each has a copy of it.
         self.served = served = host.served if host.step_turns is None else ServedModel(host.served.version)
         self._project = parts.project
@@ -127,7 +128,7 @@ class SessionHost:
             on_handled=parts.on_handled,
             uploads=self.uploads,
         )
-        self._step_turn = None if host.step_turns is None else StepTurn(host.step_turns, index)
+        self._step_turn = None if host.step_turns is None else StepTurn(host.step_turns, index, self._on_step_timed)
         self._driver = make_driver(driver_parts)
         self.stalled = self._driver.stalled
         self._starts: asyncio.Queue[ipc.StartSession | None] = asyncio.Queue()
@@ -341,7 +342,7 @@ class SessionHost:
         if start.stepped and not style.has_steps:
             self._sink.send(ipc.Ended(start.session, None, NO_STEPS.format(style.base.__name__)))
             return
-        self._host.begin_session()
+        self._host.begin_session(self._index)
         session, raised = await self._run_until_reset(start, None)
         while raised is None and session.reset_for is not None and self._host.lost is None:
             session.end_log()
@@ -357,7 +358,7 @@ class SessionHost:
         if self._trace is not None:
             self._trace.flush(session.id)
         self._stopped.discard(session.id)
-        for leak in self._host.end_session():
+        for leak in self._host.end_session(self._index):
             self._sink.send(ipc.ModelWarning(session.id, errors.to_json(leak.warning), leak=leak.kind))
         if raised is not None and session.crashed:
             self._host.crash(raised)
@@ -406,6 +407,11 @@ class SessionHost:
             _joined_at_unix=joined_at_unix,
             _send=lambda message: self.runtime.send(message, client),
         )
+
+    def _on_step_timed(self, seconds: float, frames: int) -> None:
+        """Measure a step of a model that has a rate to keep."""
+        if self._host.capacity is not None and not self._emitter.pace.adaptive:
+            self._host.capacity.add_step(self._index, seconds, frames / self._emitter.pace.schedule.fps)
 
     def _take_copy(self) -> None:
         """Serve a fresh copy of the loaded model, if several sessions share it."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -104,10 +104,16 @@ class StepTurns:
 
 
 class StepTurn:
-    """Take the turns of the sessions of one slot; `due_at` is when the frames of the next step are due."""
+    """Take the turns of the sessions of one slot; `due_at` is when the frames of the next step are due.
 
-    def __init__(self, turns: StepTurns, session: int) -> None:
+    `on_timed` gets the seconds that each step took, and its number of frames.
+    """
+
+    def __init__(
+        self, turns: StepTurns, session: int, on_timed: Callable[[float, int], None] = lambda _seconds, _frames: None
+    ) -> None:
         self.due_at = 0.0
+        self.on_timed = on_timed
         self._turns = turns
         self._session = session
 

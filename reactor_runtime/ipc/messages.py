@@ -249,6 +249,17 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Capacity:
+    """engine → server: so many sessions fit on the loaded model, those that run included, as far as they are measured.
+
+    `reason` is why not more; "" if as many fit as there are slots. Until the first one a second session does not fit.
+    """
+
+    sessions: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Grace:
     """engine → server: from now on the end of the process may take so many seconds longer: it ends other processes."""
 
@@ -529,6 +540,7 @@ ToServer = (
     | Described
     | Reloaded
     | Ready
+    | Capacity
     | Grace
     | Failed
     | Heartbeat

@@ -164,7 +164,10 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
         "reactor.queue": (
             record(
                 {"position": {**COUNT, "minimum": 1}, "length": COUNT},
-                {"wait_s": {"type": "number", "minimum": 0, "description": "The estimated time until the session"}},
+                {
+                    "wait_s": {"type": "number", "minimum": 0, "description": "The estimated time until the session"},
+                    "reason": {**STRING, "description": "Why no other session fits on the loaded model"},
+                },
             ),
             "The client's position in the wait queue.",
         ),

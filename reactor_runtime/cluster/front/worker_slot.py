@@ -47,6 +47,8 @@ class WorkerEngine:
         self.progress: float | None = None
         self.contract: dict[str, Any] | None = None
         self.failed_loads = 0
+        self.fitting = self.room = 1
+        self.limit = ""
         self._now = now
         self._loading_since = now()
 

@@ -253,6 +253,8 @@ class GeneratorDriver:
                     # The first frame of new code is shown next.
                     self._emitter.drop_queued()
                 self._state.send_changes()
+                if bundles is not None and turn is not None:
+                    turn.on_timed(compute_s, len(bundles))
                 if bundles is not None:
                     self._emitter.first_step.check(bundles, compute_s, steps.frame)
                 if bundles is None:

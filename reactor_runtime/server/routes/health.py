@@ -40,6 +40,8 @@ def status_routes(admission: Admission[S], started_at: float) -> list[BaseRoute]
     async def ready(request: Request) -> Response:  # noqa: ARG001  (the signature Starlette calls)
         reason, unknown = why_not_ready(admission), admission.slots.unknown()
         text = f"{reason}: {unknown}" if reason and unknown else reason or "ready"
+        if limit := admission.slots.limit:
+            text += f"\n{admission.slots.fitting} of {len(admission.slots)} sessions fit: {limit}"
         return PlainTextResponse(f"{text}\n", status_code=503 if reason else 200, headers=NO_STORE)
 
     async def schema(request: Request) -> Response:
@@ -86,6 +88,8 @@ def slot_status(slot: Slot) -> str:
         return "stopping" if slot.session.phase is SessionPhase.STOPPING else "busy"
     if slot.is_draining:
         return "stopping"
+    if not engine.room:
+        return "busy"
     return "failed" if slot.failed_in_a_row >= FAILED_SESSIONS else "ready"
 
 
@@ -95,6 +99,8 @@ def _details(admission: Admission[S], uptime_s: float) -> dict[str, object]:
     return {
         "model": admission.settings.name_of(admission.slots.contract),
         **({"detail": unknown} if unknown else {}),
+        "fitting": admission.slots.fitting,
+        "limit": admission.slots.limit,
         "session": None if session is None else session.id,
         "viewers": len(admission.assignment.viewers),
         "waiting": len(admission.wait_queue.waiting),

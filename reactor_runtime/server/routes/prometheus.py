@@ -40,6 +40,8 @@ class _Reported(Collector):
         yield _build(report.model)
         yield from self._engines()
         yield GaugeMetricFamily("reactor_sessions_active", "Running sessions", report.active)
+        about = "Sessions that fit on the loaded models, those that run included, as measured"
+        yield GaugeMetricFamily("reactor_sessions_fitting", about, report.fitting)
         yield GaugeMetricFamily("reactor_controllers_waiting", "Controllers in the wait queue", report.waiting)
         yield GaugeMetricFamily("reactor_viewers", "Connected viewers", report.viewers)
         yield _counts("reactor_sessions", "Sessions that have ended, by reason", "reason", metrics.sessions.counts)

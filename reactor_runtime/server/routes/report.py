@@ -26,6 +26,7 @@ class ServerReport:
     model: str
     metrics: Metrics
     engines: tuple[EngineReport, ...]
+    fitting: int
     active: int
     waiting: int
     viewers: int
@@ -36,6 +37,7 @@ class ServerReport:
             model=admission.settings.name_of(admission.slots.contract),
             metrics=admission.settings.metrics.copied(),
             engines=tuple(EngineReport(slot.number, slot.engine.phase, slot.losses) for slot in admission.slots),
+            fitting=admission.slots.fitting,
             active=sum(slot.session is not None for slot in admission.slots),
             waiting=len(admission.wait_queue.waiting),
             viewers=len(admission.assignment.viewers),

@@ -56,7 +56,9 @@ class Admission(Generic[S]):
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
         self._turn_lengths = TurnLengths(settings.options.limits)
-        self._positions = QueuePositions(self.wait_queue, settings.clock, self._estimate_waits)
+        self._positions = QueuePositions(
+            self.wait_queue, settings.clock, self._estimate_waits, reason=lambda: self.slots.limit
+        )
         self._limiter: TurnLimiter[S] = TurnLimiter(self.slots, settings.clock)
         self._on_slot_ready = on_slot_ready
         self._claim_loss = claim_loss

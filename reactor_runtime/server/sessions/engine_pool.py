@@ -267,6 +267,11 @@ class EnginePool:
             for slot in engine.slots:
                 slot.on_engine_restart()
 
+        def on_room() -> None:
+            for slot in engine.slots:
+                if slot.session is None:
+                    slot.on_engine_room()
+
         def on_contract() -> None:
             for slot in engine.slots:
                 slot.on_engine_contract()
@@ -282,6 +287,7 @@ class EnginePool:
                     on_bundle=engine.on_bundle,
                     on_message=engine.on_message,
                     on_lost=on_lost,
+                    on_room=on_room,
                     on_contract=on_contract,
                     on_reload=on_reload,
                     on_restart=on_restart,

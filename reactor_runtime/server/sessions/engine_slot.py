@@ -241,6 +241,10 @@ class EngineSlot:
         self._ready_at = self._settings.clock.now()
         self._callbacks.on_ready(self, load_s)
 
+    def on_engine_room(self) -> None:
+        """Offer the slot again: another number of sessions fits on the model."""
+        self._callbacks.on_ready(self, None)
+
     def on_engine_message(self, message: ipc.Message) -> None:
         session = self.session
         # Every message that the supervisor passes on has a session.

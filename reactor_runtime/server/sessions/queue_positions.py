@@ -18,19 +18,25 @@ SLICE_S = 0.02
 class QueuePositions:
     """Send each waiting client its position when that, or the length of the queue, has changed.
 
-    A position comes with the time that `estimate()` gives it, as far as that is known.
+    A position comes with the time that `estimate()` gives it, as far as that is known, and with the `reason()` why no
+    slot is free, if there is another than that all have a session.
 
     While at most 16 clients wait, they get each change at once. In a longer queue they get it in a pass, at most one
     pass a second and 1,000 clients a second: messages to thousands at each change would hold up the event loop.
     """
 
     def __init__(
-        self, wait_queue: WaitQueue[Client], clock: Clock, estimate: Callable[[], WaitEstimate | None] = lambda: None
+        self,
+        wait_queue: WaitQueue[Client],
+        clock: Clock,
+        estimate: Callable[[], WaitEstimate | None] = lambda: None,
+        reason: Callable[[], str] = lambda: "",
     ) -> None:
         self._wait_queue = wait_queue
         self._clock = clock
         self._estimate = estimate
-        self._sent: dict[Client, tuple[int, int]] = {}
+        self._reason = reason
+        self._sent: dict[Client, tuple[int, int, bool]] = {}
         self._pass_at = clock.now()
         self._pass_timer: Timer | None = None
         self._changed = False
@@ -70,10 +76,11 @@ class QueuePositions:
 
     def _send_range(self, start: int, end: int) -> None:
         waiting = self._wait_queue.waiting
-        estimate = self._estimate() if waiting else None
+        estimate, reason = (self._estimate(), self._reason()) if waiting else (None, "")
         for position, client in enumerate(waiting[start:end], start=start + 1):
-            place = position, len(waiting)
+            place = position, len(waiting), bool(reason)
             if self._sent.get(client) != place:
                 self._sent[client] = place
                 wait = {} if estimate is None else {"wait_s": round(estimate.wait_s(position), 1)}
-                client.send_message("reactor.queue", {"position": position, "length": len(waiting), **wait})
+                why = {"reason": reason} if reason else {}
+                client.send_message("reactor.queue", {"position": position, "length": len(waiting), **wait, **why})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Generic
 
@@ -71,7 +72,7 @@ class SlotPool(Generic[S]):
             rank = heapq.heappop(self._free)
             self._in_free.discard(rank)
             slot = self._slots.get(rank[1])
-            is_free = slot is not None and slot.session is None and _accepts_sessions(slot)
+            is_free = slot is not None and slot.session is None and _accepts_sessions(slot) and slot.engine.room > 0
             if slot is not None and is_free and slot.failed_in_a_row == rank[0]:
                 return slot
         return None
@@ -128,8 +129,21 @@ class SlotPool(Generic[S]):
         They have no session, and an engine that is ready or loads, or a session without a controller, or can be added.
         """
         vacant = sum(session.is_vacant() for session in self._vacant.values())
-        vacant += sum(slot.session is None and slot.engine.phase is not EnginePhase.FAILED for slot in self)
-        return vacant + max(0, self._most - len(self))
+        free = Counter(
+            slot.engine for slot in self if slot.session is None and slot.engine.phase is not EnginePhase.FAILED
+        )
+        return vacant + sum(min(count, engine.room) for engine, count in free.items()) + max(0, self._most - len(self))
+
+    @property
+    def limit(self) -> str:
+        """Return why a loaded model has a slot that is free, and no room for another session; "" if none has."""
+        free = (slot.engine for slot in self if slot.session is None and _accepts_sessions(slot))
+        return next((engine.limit for engine in free if not engine.room and engine.limit), "")
+
+    @property
+    def fitting(self) -> int:
+        """Return how many sessions fit on the models that are loaded."""
+        return sum(engine.fitting for engine in {slot.engine for slot in self if _accepts_sessions(slot)})
 
     @property
     def ready_count(self) -> int:

@@ -27,13 +27,23 @@ class EngineStatus(Protocol):
     """The status of a loaded model, on this machine or on another.
 
     `detail` is the last line that the model logged or printed while loading, `progress` how far that is, from 0 to 1;
-    None if it is unknown. `contract` is None until the model's class has been imported.
+    None if it is unknown. `contract` is None until the model's class has been imported. `limit` is why not as many
+    sessions fit on the model as may share it, as measured; "" if they do, and for a model of one session.
     """
 
     phase: EnginePhase
     detail: str
     progress: float | None
     contract: dict[str, Any] | None
+    limit: str
+
+    @property
+    def fitting(self) -> int:
+        """Return how many sessions fit on the model, those that run included."""
+
+    @property
+    def room(self) -> int:
+        """Return how many more sessions may start now."""
 
     @property
     def loading_s(self) -> float:
@@ -63,7 +73,8 @@ class EngineCallbacks:
     that it refers to, and `on_message` the other messages of a session. `on_ready` gets the seconds that loading took,
     and how many slots the loaded model serves. `on_lost` is
     called when an engine has ended by itself while it served, with its end in words, and `on_restart` when it was ended
-    to start it again. `on_contract` is called when the contract has changed, `on_reload` with the outcome and the
+    to start it again. `on_room` is called when more sessions fit, or
+    fewer. `on_contract` is called when the contract has changed, `on_reload` with the outcome and the
     progress of a reload.
     """
 
@@ -71,6 +82,7 @@ class EngineCallbacks:
     on_bundle: Sequence[Callable[[ipc.Bundle, RingReader], None]]
     on_message: Sequence[Callable[[ipc.Message], None]]
     on_lost: Callable[[str], None]
+    on_room: Callable[[], None] = lambda: None
     on_contract: Callable[[], None] = lambda: None
     on_reload: Callable[[ipc.Reloaded | ipc.Loading], None] = lambda _: None
     on_restart: Callable[[], None] = lambda: None

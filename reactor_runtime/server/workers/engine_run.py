@@ -54,6 +54,8 @@ class EngineRun:
     ) -> None:
         self._oom_kills = oom_kills
         self.process = start()
+        # The slots with a session.
+        self.sessions: set[int] = set()
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
         self.link: Link | None = None
@@ -85,6 +87,7 @@ class EngineRun:
                 if self._credits[slot].put_credit(message):
                     return
             case ipc.StartSession():
+                self.sessions.add(slot)
                 self._watchdog.ending.discard(slot)
             case ipc.StopSession():
                 self._watchdog.ending.add(slot)
@@ -155,6 +158,7 @@ class EngineRun:
                 self._grace_s = message.seconds
                 return
             case ipc.Ended():
+                self.sessions.discard(slot)
                 self._watchdog.ending.discard(slot)
             case ipc.Failed():
                 self.failure = errors.from_json(message.error)

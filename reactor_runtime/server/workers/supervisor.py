@@ -26,6 +26,7 @@ from reactor_runtime.server.workers.restarts import Restarts
 
 logger = logging.getLogger(__name__)
 
+MEASURED_FIRST = "the first session is measured before there is a second one"
 SHORT_OF = "no memory, descriptor or process is left"
 
 
@@ -61,6 +62,8 @@ class Supervisor:
         self.progress: float | None = None
         self.contract: dict[str, Any] | None = None
         self.config_file = ""
+        # One session until it is measured.
+        self.fitting, self.limit = 1, ""
         self._restarts = Restarts()
         self._stopping = False
         self._draining = False
@@ -83,6 +86,12 @@ class Supervisor:
         if self.phase is EnginePhase.READY:
             return self._load_s
         return 0.0 if self._awaits_loading else time.monotonic() - self._loading_since
+
+    @property
+    def room(self) -> int:
+        """Return how many more sessions may start now."""
+        running = 0 if self._engine_run is None else len(self._engine_run.sessions)
+        return max(0, self.fitting - running)
 
     @property
     def failed_loads(self) -> int:
@@ -273,10 +282,14 @@ class Supervisor:
             case ipc.Ready():
                 self._release_loading()
                 self.phase, self._load_s = EnginePhase.READY, message.load_s
+                self.fitting, self.limit = 1, MEASURED_FIRST if message.sessions > 1 else ""
                 self._restarts.after_load()
                 callbacks.on_ready(message.load_s, message.sessions)
                 if self.reloads.after_ready():
                     self.send(_files_of(self._load))
+            case ipc.Capacity():
+                self.fitting, self.limit = message.sessions, message.reason
+                callbacks.on_room()
             case ipc.Failed():
                 logger.debug("the model can't be served: the process ends by itself")
             case ipc.Ended() if message.crashed:
