@@ -20,6 +20,7 @@ from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.liveness import is_in_debugger
 from reactor_runtime.errors import ModelFailed, ReactorError, author_trail
+from reactor_runtime.testing.loaded_objects import LoadedObjects, shared_writes
 from reactor_runtime.testing.studio import Studio
 
 # On the fake clock, which stands still while the model computes.
@@ -51,6 +52,8 @@ def rehearse(
 ) -> Rehearsed:
     """Load a model and make its first step.
 
+    If several sessions share the model, there is a warning for each object of `load()` that the session has changed.
+
     Raises LoadError or ModelFailed, at the author's line, if the model or its output fails. `on_step_limit` is called,
     on another thread, with the ModelFailed of a step that takes longer than `step_limit_s`; nothing here can end such a
     step.
@@ -66,16 +69,20 @@ def rehearse(
     exceeded = threading.get_ident(), step_limit_s, project, bool(number_of(studio.model, "warmup"))
     with _time_limit(step_limit_s, lambda: on_step_limit(_step_limit_error(*exceeded))), studio:
         contract.style.check_loaded(studio.model)
+        loaded = LoadedObjects(studio.model) if contract.sessions_per_model > 1 else None
         try:
             studio.connect()
             for track in contract.tracks:
                 if track.direction == "in":
                     for piece in test_media(track.kind, track.sample_rate):
                         studio.push_media(track.name, piece)
-            # With the rate that load() has set.
-            return Rehearsed(*studio.make_first_frame(PATIENCE_S), studio.contract.with_current_rate())
+            facts, warnings = studio.make_first_frame(PATIENCE_S)
         except BaseException as error:
             raise session_failure(error, project) from error
+        if loaded is not None:
+            warnings = [*warnings, *shared_writes(loaded, contract)]
+        # With the rate that load() has set.
+        return Rehearsed(facts, warnings, studio.contract.with_current_rate())
 
 
 class _Rehearsal(Studio[Model]):
