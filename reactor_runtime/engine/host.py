@@ -18,6 +18,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.distributed.errors import RunnerUnhealthy
 from reactor_runtime.engine import author
+from reactor_runtime.engine.batch import Batch
 from reactor_runtime.engine.capacity import CapacityReports
 from reactor_runtime.engine.dispatch import CheckedEvent
 from reactor_runtime.engine.host_parts import HostParts, Outlet
@@ -67,6 +68,7 @@ class Host:
         self.generators = SharedGenerators() if is_shared else None
         send = outlets[0].sink.send
         self.capacity = CapacityReports(len(outlets), parts.clock, send, parts.read_memory) if is_shared else None
+        self.batch = Batch(served) if served.contract.style.frames_method == "batch" else None
         self.runners = ModelRunners(outlets[0].sink.send, self._runner_lost)
         self.slots = [SessionHost(self, index, outlet, parts) for index, outlet in enumerate(outlets)]
         if is_shared:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from reactor_runtime.clock import Clock
+from reactor_runtime.engine.batch import Batch
 from reactor_runtime.engine.capacity import CapacityReports, Memory
 from reactor_runtime.engine.drivers.driver import OnStep
 from reactor_runtime.engine.drivers.threads import ThreadTracker, UntrackedThreads
@@ -75,6 +76,8 @@ class ModelHost(LoadingHost, Protocol):
     step_turns: StepTurns | None
     generators: SharedGenerators | None
     capacity: CapacityReports | None
+    # None for a model without `batch()`.
+    batch: Batch | None
 
     @property
     def crashed(self) -> bool:

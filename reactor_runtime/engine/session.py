@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.clock import Alarm, Clock
+from reactor_runtime.engine.batch import Batch
 from reactor_runtime.engine.seeds import MOST_SEEDS, SharedGenerators, seed_generators
 from reactor_runtime.engine.session_log import ReloadOutcome, SessionLog
 from reactor_runtime.engine.step_turns import StepTurn
@@ -59,6 +60,7 @@ class ModelSession:
         former: ModelSession | None = None,
         step_turn: StepTurn | None = None,
         generators: SharedGenerators | None = None,
+        batch: Batch | None = None,
     ) -> None:
         self.id = session_id
         self.client = client
@@ -66,6 +68,8 @@ class ModelSession:
         # For steps, and for the numbers that the author's code draws, where several sessions share the loaded model.
         self.step_turn = step_turn
         self.generators = generators
+        # Makes its steps, with those of other sessions, if the model has a `batch()`.
+        self.batch = batch
         self.seed = seed
         # The request that has reset the former session, and the one for which another session begins now.
         self.reset_by = None if former is None else former.reset_for

@@ -277,7 +277,13 @@ class SessionHost:
         self._driver.start()
         client = ClientInfo(WARM_UP, time.time())
         session = ModelSession(
-            WARM_UP, client, self._clock, time.time(), failed=self._failed, on_idle=lambda: warm_up.on_idle()
+            WARM_UP,
+            client,
+            self._clock,
+            time.time(),
+            failed=self._failed,
+            on_idle=lambda: warm_up.on_idle(),
+            batch=self._host.batch,
         )
         warm_up = WarmUp(
             self.served.contract,
@@ -390,6 +396,7 @@ class SessionHost:
             former=former,
             step_turn=self._step_turn,
             generators=self._host.generators,
+            batch=self._host.batch,
         )
         if start.session in self._stopped:
             session.stop()

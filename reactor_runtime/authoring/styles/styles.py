@@ -86,6 +86,14 @@ def _check_pipeline(model: type[ReactorPipeline]) -> None:
     _check_frames_method(model, "inference")
 
 
+def _has_batch(model: type) -> bool:
+    """Return whether a pipeline makes the steps of all sessions in one generator, `batch(self, sessions)`."""
+    method = inspect.getattr_static(model, "batch", None) if issubclass(model, ReactorPipeline) else None
+    if not isinstance(method, FunctionType) or not inspect.isgeneratorfunction(method):
+        return False
+    return list(inspect.signature(method).parameters)[1:] == ["sessions"]
+
+
 def _check_inference(model: type[Model]) -> None:
     """Check that a pipeline has an `inference` that yields, or author's code that may assign one."""
     if not frames_method.defines(model, "inference"):
@@ -242,6 +250,14 @@ def _check_frames_method(model: type[Model], name: str) -> None:
 APP_BUFFER = 10
 
 STYLES = (
+    Style(
+        base=ReactorPipeline,
+        fits=_has_batch,
+        frames_method="batch",
+        check_class=_check_init_and_load,
+        fits_two_batches=True,
+        has_steps=True,
+    ),
     Style(
         base=ReactorPipeline,
         frames_method="inference",

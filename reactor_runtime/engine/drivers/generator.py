@@ -209,6 +209,8 @@ class GeneratorDriver:
             step_at = self._emitter.step_at(at_once=self._swap.on_trial)
             if step_at is not None and self._inputs.frame_available:
                 step_at -= self._emitter.pace.early_s
+            if step_at is not None and session.batch is not None:
+                step_at = session.batch.step_at(step_at)
             if step_at is not None and step_at <= self._clock.now():
                 return True
             waited = False
@@ -220,6 +222,8 @@ class GeneratorDriver:
                 self._waited_s += self._clock.now() - waits_from
 
     async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps, hooks: SessionHooks) -> None:
+        if session.batch is not None:
+            session.batch.window_s = 1 / self._emitter.pace.schedule.fps
         if (turn := session.step_turn) is not None:
             turn.due_at = self._emitter.pace.due_at(self._clock.now())
             if steps.computes_at_once:
@@ -254,7 +258,7 @@ class GeneratorDriver:
                     self._emitter.drop_queued()
                 self._state.send_changes()
                 if bundles is not None and turn is not None:
-                    turn.on_timed(compute_s, len(bundles))
+                    turn.on_timed(compute_s / steps.sessions, len(bundles))
                 if bundles is not None:
                     self._emitter.first_step.check(bundles, compute_s, steps.frame)
                 if bundles is None:

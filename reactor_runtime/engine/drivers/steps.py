@@ -9,6 +9,8 @@ from types import AsyncGeneratorType, FrameType, GeneratorType
 from typing import Any, ClassVar, Protocol
 
 from reactor_runtime.authoring.code.source import declared_at
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.engine.batch import Batch
 from reactor_runtime.engine.served import Version
 from reactor_runtime.engine.session import ModelSession, SessionStopped, without_exit
 
@@ -20,6 +22,8 @@ class Steps(Protocol):
 
     # Whether `next` never waits on the loop.
     computes_at_once: ClassVar[bool]
+    # How many sessions the last step was made for, at the same time.
+    sessions: int
 
     async def next(self) -> object: ...
 
@@ -73,6 +77,7 @@ class SyncSteps:
     """Step a generator on the model's thread."""
 
     computes_at_once: ClassVar[bool] = True
+    sessions = 1
 
     def __init__(self, generator: Generator[Any, None, Any]) -> None:
         self._generator = generator
@@ -112,6 +117,7 @@ class AsyncSteps:
     """
 
     computes_at_once: ClassVar[bool] = False
+    sessions = 1
 
     def __init__(self, generator: AsyncGenerator[Any, None], session: ModelSession) -> None:
         self._generator = generator
@@ -195,8 +201,40 @@ class AsyncSteps:
         return self._generator.ag_frame if isinstance(self._generator, AsyncGeneratorType) else None
 
 
+class BatchedSteps:
+    """Step a session in the batches of its model."""
+
+    computes_at_once: ClassVar[bool] = False
+
+    def __init__(self, batch: Batch, model: Model, session: ModelSession) -> None:
+        self.sessions = 1
+        self.model = model
+        self.wake = session.wake
+        self._batch = batch
+        self._session = session
+        batch.open(self)
+
+    async def next(self) -> object:
+        return await self._batch.make_step(self, self._session.now())
+
+    async def throw(self, error: Exception) -> object:
+        raise error
+
+    async def close(self) -> None:
+        self._batch.close(self)
+
+    def interrupt(self) -> None:
+        """Do nothing: a step waits only until the other sessions have asked for theirs."""
+
+    @property
+    def frame(self) -> FrameType | None:
+        return self._batch.frame
+
+
 def start_pipeline(version: Version, session: ModelSession, timer: StepTimer) -> Steps:  # noqa: ARG001
     """Start the author's generator; TypeError at its `return` if it is none."""
+    if session.batch is not None:
+        return BatchedSteps(session.batch, version.model, session)
     method = version.contract.style.frames_method
     made = getattr(version.model, method)()
     with declared_at(type(version.model), method, returning=True):

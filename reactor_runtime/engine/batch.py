@@ -1,0 +1,122 @@
+"""`batch()` of a model: one generator makes a step of several sessions at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from types import FrameType, GeneratorType
+from typing import Any, Protocol
+
+from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.engine.served import ServedModel, Version
+from reactor_runtime.engine.step_turns import SETTLED
+
+
+class BatchMember(Protocol):
+    """A session whose steps are made in batches; `sessions` is set to the number of those in its last batch."""
+
+    sessions: int
+
+    @property
+    def model(self) -> Model: ...
+
+    def wake(self) -> None:
+        """Have the session look again when its next step starts."""
+
+
+class Batch:
+    """Make the steps of the sessions that ask for one, all at once; belongs to the loop of the sessions.
+
+    When one asks, the others are woken, and ask too if their step would start within `window_s`, the duration of a
+    frame: sessions of one rate are always in the same batch. `served` has the loaded model. An exception of the
+    author's code is raised in each session of the batch, and the generator starts again with the next one.
+    """
+
+    def __init__(self, served: ServedModel) -> None:
+        self.window_s = 0.0
+        self._served = served
+        self._members: set[BatchMember] = set()
+        self._asked: dict[BatchMember, asyncio.Future[object]] = {}
+        # The list that the author's generator has.
+        self._sessions: list[Model] = []
+        self._generator: Generator[Any, None, Any] | None = None
+        self._version: Version | None = None
+        # Steps that would start until then are made in the batch that is gathered.
+        self._until = 0.0
+
+    @property
+    def frame(self) -> FrameType | None:
+        """Return the frame of the author's generator."""
+        return self._generator.gi_frame if isinstance(self._generator, GeneratorType) else None
+
+    def step_at(self, at: float) -> float:
+        """Return when a step starts that would start at `at` by itself: at once, if a batch is gathered with it."""
+        return 0.0 if self._asked and at <= self._until else at
+
+    def open(self, member: BatchMember) -> None:
+        """Add a session."""
+        self._members.add(member)
+
+    def close(self, member: BatchMember) -> None:
+        """Remove a session; the generator ends with the last one."""
+        self._members.discard(member)
+        self._asked.pop(member, None)
+        if not self._members and self._generator is not None:
+            generator, self._generator = self._generator, None
+            generator.close()
+
+    async def make_step(self, member: BatchMember, now: float) -> object:
+        """Return the output of a session in the next batch."""
+        loop = asyncio.get_running_loop()
+        is_first = not self._asked
+        made = self._asked[member] = loop.create_future()
+        if is_first:
+            self._until = now + self.window_s
+            loop.call_soon(self._settle, SETTLED)
+            for other in self._members - {member}:
+                other.wake()
+        return await made
+
+    def _settle(self, iterations: int) -> None:
+        if iterations:
+            asyncio.get_running_loop().call_soon(self._settle, iterations - 1)
+            return
+        # A session may have been cancelled.
+        asked = {member: made for member, made in self._asked.items() if not made.done()}
+        self._asked = {}
+        if asked:
+            self._make(asked)
+
+    def _make(self, asked: dict[BatchMember, asyncio.Future[object]]) -> None:
+        failure: BaseException
+        try:
+            outputs = self._next([member.model for member in asked])
+        except StopIteration:
+            failure = StopAsyncIteration()
+        except StopAsyncIteration as error:
+            failure = RuntimeError("the model raised StopAsyncIteration")
+            failure.__cause__ = error
+        # The sessions raise it.
+        except BaseException as error:  # noqa: BLE001
+            failure = error
+        else:
+            for (member, made), output in zip(asked.items(), outputs, strict=True):
+                member.sessions = len(asked)
+                made.set_result(output)
+            return
+        self._generator = None
+        for made in asked.values():
+            made.set_exception(failure)
+
+    def _next(self, sessions: list[Model]) -> list[object]:
+        """Make a step of these sessions; raise StopIteration if the generator has ended."""
+        self._sessions[:] = sessions
+        if self._generator is None or self._version is not self._served.version:
+            self._version = self._served.version
+            author: Any = self._version.model
+            self._generator = author.batch(self._sessions)
+        outputs: Any = next(self._generator)
+        if not isinstance(outputs, list | tuple) or len(outputs) != len(sessions):
+            got = f"{len(outputs)} of them" if isinstance(outputs, list | tuple) else type(outputs).__name__
+            raise TypeError(f"batch() yields a list with an output for each of the {len(sessions)} sessions, not {got}")
+        return list(outputs)

@@ -1,0 +1,165 @@
+"""`batch()`: one generator makes the steps of all sessions that share a loaded model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.interface import InputState, ReactorPipeline, event
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.testing import PipelineExecutor
+from tests.engine.rig import Picture
+from tests.engine.test_shared_model import Sharing, gaps, pixel
+from tests.fakes import FakeClock
+
+
+class Level(InputState):
+    level: int = 0
+
+
+class Batched(ReactorPipeline):
+    """Paints red: the session's level; green: how many sessions were in the batch; blue: the session's own steps."""
+
+    state: Level
+    output: Picture
+    fps = 20
+    sessions_per_model = 4
+    clock: FakeClock | None = None
+    count = 0
+    fails = False
+    gives_one = False
+
+    def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002
+        self.sizes: list[int] = []
+
+    @event(name="fail")
+    def fail(self) -> None:
+        self.fails = True
+
+    def batch(self, sessions: list[Batched]) -> Iterator[Any]:
+        while True:
+            self.sizes.append(len(sessions))
+            if self.clock is not None:
+                self.clock.spend(0.010)
+            outputs = []
+            for each in sessions:
+                if each.fails:
+                    raise ValueError("in the batch")
+                each.count += 1
+                values = each.state.level, len(sessions), each.count % 256
+                outputs.append(Picture(video=np.array([[values] * 2] * 2, np.uint8)))
+            yield outputs
+
+
+async def test_sessions_of_one_rate_are_made_in_one_batch_at_their_rate(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 4, tmp_path)
+    for slot in range(4):
+        await sharing.begin(slot)
+        sharing.event(slot, "set_level", level=10 * slot)
+        await sharing.play(0.013)
+    await sharing.play(1.0)
+    since, before = sharing.clock.now(), len(sharing.host.served.model.sizes)  # type: ignore[attr-defined]
+    await sharing.play(5.0)
+    sizes = sharing.host.served.model.sizes[before:]  # type: ignore[attr-defined]
+    assert sizes.count(4) >= 0.95 * len(sizes)
+    # Four steps of 10 ms, one after the other, would be 40 of 50 ms.
+    assert len(sizes) < 5 * 20 * 1.1
+    for slot, sink in enumerate(sharing.sinks):
+        assert len(gaps(sink, since)) == pytest.approx(5 * 20, abs=3)
+        assert pixel(sink, -1)[:2] == (10 * slot, 4)
+        counts = [pixel(sink, index)[2] for index in range(len(sink.shown))]
+        assert counts == [number % 256 for number in range(1, len(counts) + 1)]
+    await sharing.stop()
+
+
+async def test_a_session_that_ends_leaves_the_others_their_batches(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 3, tmp_path)
+    await sharing.begin(0, 1, 2)
+    await sharing.play(0.5)
+    await sharing.end(1)
+    await sharing.play(0.5)
+    assert pixel(sharing.sinks[0], -1)[1] == 2
+    await sharing.begin(1, session="t")
+    await sharing.play(0.5)
+    assert pixel(sharing.sinks[0], -1)[1] == 3
+    await sharing.stop()
+
+
+async def test_an_exception_ends_the_sessions_of_the_batch_and_the_next_ones_are_served(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 2, tmp_path)
+    await sharing.begin(0, 1)
+    await sharing.play(0.3)
+    sharing.event(1, "fail")
+    await sharing.play(0.3)
+    for sink in sharing.sinks:
+        (ended,) = sink.of(ipc.Ended)
+        assert ended.error is not None
+        assert "in the batch" in ended.error["message"]
+    await sharing.begin(0, session="t")
+    await sharing.play(0.3)
+    assert sharing.sinks[0].shown[-1].bundle.session == "t-0"
+    await sharing.stop()
+
+
+class TooFew(Batched):
+    def batch(self, sessions: list[Batched]) -> Iterator[Any]:
+        while True:
+            yield [Picture(video=np.zeros((2, 2, 3), np.uint8))] * (len(sessions) - 1)
+
+
+async def test_a_batch_without_an_output_for_each_session_is_refused(tmp_path: Path) -> None:
+    sharing = await Sharing.start(TooFew, 2, tmp_path)
+    await sharing.begin(0, 1)
+    await sharing.play(0.2)
+    (ended,) = sharing.sinks[0].of(ipc.Ended)
+    assert ended.error is not None
+    assert "a list with an output for each of the 2 sessions, not 1 of them" in ended.error["message"]
+    await sharing.stop()
+
+
+class Ending(Batched):
+    def batch(self, sessions: list[Batched]) -> Iterator[Any]:
+        for self.count in range(3):
+            yield [Picture(video=np.full((2, 2, 3), self.count, np.uint8)) for _ in sessions]
+
+
+async def test_a_batch_that_ends_starts_again(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Ending, 2, tmp_path)
+    await sharing.begin(0, 1)
+    await sharing.play(1.0)
+    for sink in sharing.sinks:
+        assert [pixel(sink, index)[0] for index in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+        assert not sink.of(ipc.Ended)
+    await sharing.stop()
+
+
+def test_offline_a_session_is_a_batch_of_one() -> None:
+    with PipelineExecutor(Batched) as executor:
+        executor.connect()
+        executor.send_event("set_level", level=7)
+        executor.run(0.2)
+        shown: Any = executor.frames[-1].array
+        assert list(shown[0, 0, :2]) == [7, 1]
+
+
+class Otherwise(ReactorPipeline):
+    """Has a method of this name that is none of ours."""
+
+    state: Level
+    output: Picture
+
+    def batch(self, size: int) -> Iterator[int]:
+        yield from range(size)
+
+    def inference(self) -> Iterator[Any]:
+        yield Picture(video=np.zeros((2, 2, 3), np.uint8))
+
+
+@pytest.mark.parametrize(("kind", "method"), [(Batched, "batch"), (Otherwise, "inference")])
+def test_a_generator_over_sessions_replaces_inference(kind: type, method: str) -> None:
+    assert Contract.of(kind).style.frames_method == method
