@@ -32,9 +32,10 @@ const descriptions = {
     progress,
     since: performance.now() - 1000 * elapsedS,
   }),
-  waiting: ({ position, length, role, maySend }) => ({
+  waiting: ({ position, length, detail, role, maySend }) => ({
     phase: "waiting",
     headline: `Waiting: position ${position} of ${length}`,
+    detail,
     place: position,
     role: maySend ? SHARED : role ? VIEWING : "",
   }),

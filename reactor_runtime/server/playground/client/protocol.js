@@ -56,10 +56,10 @@ export class ClientProtocol {
 
   #receivers = {
     "reactor.welcome": (welcome) => this.#begin({ ...NONE, ...welcome, tracks: welcome.tracks.map(trackOf) }),
-    "reactor.queue": ({ position, length, wait_s: waitS }) => {
-      this.#position = { position, length, waitS };
-      if (this.role) this.#report({ phase: "waiting", ...this.#position });
-      else this.#leave({ phase: "waiting", ...this.#position });
+    "reactor.queue": ({ wait_s: waitS, reason: detail, ...place }) => {
+      this.#position = { phase: "waiting", ...place, waitS, detail };
+      if (this.role) this.#report(this.#position);
+      else this.#leave(this.#position);
     },
     "reactor.session": (session) => this.#changeSession(session),
     "reactor.state": (changes) => {
@@ -111,7 +111,7 @@ export class ClientProtocol {
     if (this.role !== "viewer") this.#position = null;
     this.#handlers.onBegin();
     this.#handlers.emit("session", welcome);
-    this.#report(this.#position ? { phase: "waiting", ...this.#position } : { phase: "connected" });
+    this.#report(this.#position ?? { phase: "connected" });
   }
 
   #end(status) {

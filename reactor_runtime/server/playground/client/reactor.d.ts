@@ -227,8 +227,8 @@ export type Status =
     }
   /**
    * In the wait queue, with the position, and with a role if the client watches meanwhile; `waitS` is the estimated time
-   * from this status until the session begins. As a viewer: nobody controls the model; `reason` and `detail` are those
-   * of the last session's end.
+   * from this status until the session begins, and `detail` why no other session fits on the loaded model, if that is
+   * why. As a viewer: nobody controls the model; `reason` and `detail` are those of the last session's end.
    */
   | {
       phase: "waiting";
