@@ -33,8 +33,6 @@ from reactor_runtime.ipc import messages as ipc
 
 logger = logging.getLogger(__name__)
 
-SHARED = "several sessions share the loaded model"
-
 
 class Host:
     """Serve a loaded model; belongs to the thread and loop of `serve`.
@@ -171,9 +169,7 @@ class Host:
         """Handle a message of the server, or a checked event; return at once."""
         match message:
             case ipc.ReloadFiles():
-                if self.reloader is None:
-                    self.slots[0].send_message(ipc.Reloaded("restarting", SHARED))
-                    return
+                assert self.reloader is not None, "the reader answers for a model that several sessions share"
                 self.reloader.reload(author.given_config(message), message.presets, everything=message.everything)
             case ipc.Shutdown():
                 for slot in self.slots:

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 MOST_EVENTS = 1000
 MOST_EVENT_BYTES = 4 << 20
+SHARED = "several sessions share the loaded model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,9 @@ class IpcReader:
             self._channel.send(ipc.Heartbeat(False, "") if attached.host.loads_again else attached.heartbeat.beat())
         elif isinstance(message, ipc.KeepRecording):
             attached.keep(slot.index, message.session)
+        elif isinstance(message, ipc.ReloadFiles) and attached.host.reloader is None:
+            # At once: a step of one of the sessions may never end.
+            self._channel.send(ipc.Reloaded("restarting", SHARED))
         elif isinstance(message, ipc.ReloadFiles | ipc.Shutdown):
             attached.post(functools.partial(attached.host.receive_message, message))
             if isinstance(message, ipc.ReloadFiles):

@@ -204,6 +204,94 @@ async def test_a_save_starts_the_model_again_and_all_sessions_get_the_new_code(t
         assert "reload restarting: several sessions share the loaded model" in server.log
 
 
+LOOP = """
+class MyState(InputState):
+    level: int = InputField(default=0, ge=0, le=255)
+
+
+class MyModel(ReactorModel):
+    state: MyState
+    output: MyOutput
+    sessions_per_model = 2
+
+    async def run(self):
+        while True:
+            await self.connected.wait()
+            await self.emit(gray(self.state.level))
+"""
+BLOCKS = """
+class MyState(InputState):
+    level: int = InputField(default=0, ge=0, le=255)
+
+
+class MyModel(VideoModel):
+    state: MyState
+    sessions_per_model = 2
+
+    def start_session(self):
+        while not get_ctx().should_stop():
+            get_ctx().emit_block(np.stack([gray(self.state.level)] * 2))
+"""
+AWAITING = """
+class MyState(InputState):
+    level: int = InputField(default=0, ge=0, le=255)
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    sessions_per_model = 2
+
+    async def inference(self):
+        while True:
+            await asyncio.sleep(0.01)
+            yield gray(self.state.level)
+"""
+BATCH = """
+class MyState(InputState):
+    level: int = InputField(default=0, ge=0, le=255)
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    fps = 30
+    sessions_per_model = 2
+
+    def batch(self, sessions):
+        while True:
+            yield [gray(each.state.level) for each in sessions]
+"""
+
+
+@pytest.mark.parametrize("model", [LOOP, BLOCKS, AWAITING, BATCH], ids=["loop", "blocks", "async", "batch"])
+async def test_sessions_of_every_style_share_a_process(model: str, tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, model)) as server:
+        async with visiting(server.url) as first, visiting(server.url) as second:
+            for level in (50, 200):
+                for session, wanted in ((first, level), (second, 250 - level)):
+                    frame = await session.frame(after=await session.send("set_level", level=wanted))
+                    assert abs(frame.array.mean() - wanted) < 3
+            assert len(engines_of(server.process.pid)) == 1
+
+
+async def test_a_save_restarts_a_model_of_which_a_session_never_ends_its_step(tmp_path: Path) -> None:
+    stuck = MODEL.replace(
+        "frame = gray(self.state.level)", "frame = gray(self.state.level)\n" + 12 * " " + "while self.total > 99: pass"
+    )
+    project = write_project(tmp_path, stuck)
+    with serving(project, "--reload") as server:
+        async with visiting(server.url) as session:
+            await session.frame()
+            await session.send("add", by=100)
+            (project / "pipeline.py").write_text(
+                (project / "pipeline.py").read_text().replace("self.total > 99", "False")
+            )
+            with pytest.raises(SessionEnded, match="the model starts again with new code"):
+                await until_over(session)
+        server.until(lambda: server.health()[1]["status"] == "ready", "ready again")
+        async with visiting(server.url) as session:
+            await session.frame()
+
+
 def test_more_sessions_than_a_loaded_model_may_have_are_refused(tmp_path: Path) -> None:
     project = write_project(tmp_path, MODEL.replace("sessions_per_model = 4", "sessions_per_model = 65"))
     checked = reactor("check", str(project), cwd=tmp_path)
