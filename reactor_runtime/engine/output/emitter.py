@@ -69,7 +69,7 @@ class Emitter:
         # What the author reported last; None after the first output of the session.
         self._preparing: Preparing | None = None
         self._numbers = 0
-        self.pace = Pace(contract)
+        self.pace = Pace(served)
         self._flushes = 0
         self.outstanding = Outstanding(contract.buffer_size)
         self._seqs: dict[str, int] = {}
@@ -87,7 +87,7 @@ class Emitter:
         self._unpack = Unpack(contract)
         self.first_step.check_again()
         self.outstanding.set_most(contract.buffer_size)
-        self.pace.adopt(contract)
+        self.pace.on_new_version()
         self._seqs = {track.name: self._seqs.get(track.name, 0) for track in contract.tracks}
         self._sizes = {track: size for track, size in self._sizes.items() if track in contract.tracks}
 

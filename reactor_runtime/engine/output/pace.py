@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.output.sink import Payload
+from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.media.pacer import Schedule
 from reactor_runtime.media.rate import Lead, RateEstimate
 from reactor_runtime.media.reserve import PlayoutReserve
@@ -43,8 +43,10 @@ class Pace:
     reserve if it is late, when there is a gap anyway.
     """
 
-    def __init__(self, contract: Contract) -> None:
-        self._contract = contract
+    def __init__(self, served: ServedModel) -> None:
+        self._served, contract = served, served.contract
+        # The rates that the class declares.
+        self._declared = contract.fps, contract.max_fps
         self._fps = contract.fps
         # Whether the author has chosen the rate, for all sessions and for this one.
         self._is_chosen = contract.style.assigned(contract.model, "fps") is not None
@@ -74,14 +76,15 @@ class Pace:
         self._media_time_from = None
         self._in_session = False
 
-    def adopt(self, contract: Contract) -> None:
+    def on_new_version(self) -> None:
         """Use the declared rate of another version of the model, if that has changed, and its sound tracks.
 
         The reserve is estimated anew: other code takes other times.
         """
-        before, self._contract = self._contract, contract
+        contract, before = self._served.contract, self._declared
+        self._declared = contract.fps, contract.max_fps
         self._reset_reserve()
-        if (contract.fps, contract.max_fps) != (before.fps, before.max_fps):
+        if self._declared != before:
             self._fps = contract.fps
             self._fixed = self._fps is not None
             self._estimate = RateEstimate(max_fps=contract.max_fps)
@@ -108,7 +111,7 @@ class Pace:
 
     def adapt(self, frames: int, compute_time: float) -> None:
         """Move the rate towards the rate at which the model makes frames."""
-        if self._contract.follows_clients and (self._is_chosen or self._is_chosen_now):
+        if self._served.contract.follows_clients and (self._is_chosen or self._is_chosen_now):
             return
         fps = self._estimate.add(frames, compute_time)
         if fps is not None:
@@ -118,7 +121,7 @@ class Pace:
             self._bounded = True
             logger.info(
                 "the model makes more than max_fps=%g frames a second, and is shown at that rate; set max_fps on the "
-                "class for a higher one", self._contract.max_fps,
+                "class for a higher one", self._served.contract.max_fps,
             )  # fmt: skip
 
     def begin_block(self, now: float, frames: int, compute_s: float, *, room: int, has_sound: bool) -> None:
@@ -209,7 +212,7 @@ class Pace:
     def _reset(self) -> None:
         self._fixed = self._fps is not None
         self._is_chosen_now = False
-        self._estimate = RateEstimate(max_fps=self._contract.max_fps)
+        self._estimate = RateEstimate(max_fps=self._served.contract.max_fps)
         self._lead = Lead()
         self._ready_s = 0.0
         self._reset_reserve()
@@ -226,7 +229,7 @@ class Pace:
         self._fill_s, self._slower = 0.0, 1.0
 
     def _new_sound_lines(self) -> dict[TrackSpec, SoundLine]:
-        tracks = [track for track in self._contract.tracks if track.direction == "out" and track.kind == "audio"]
+        tracks = [track for track in self._served.contract.tracks if track.direction == "out" and track.kind == "audio"]
         return {track: SoundLine(track.sample_rate) for track in tracks if track.sample_rate}
 
     def _warn(self, interval_s: float) -> None:
