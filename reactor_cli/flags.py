@@ -13,14 +13,15 @@ import typer
 
 from reactor_cli.common_options import Directory, PathOption, flag, project_directory
 from reactor_runtime.cluster.run_options import ClusterRunOptions
-from reactor_runtime.run_options import IN_PLACE, NO_RELOAD, RunOptions, declarations
+from reactor_runtime.run_options import BARE, NO_RELOAD, RunOptions, declarations
 
 
 class RunCommand(typer.core.TyperCommand):
-    """Parse `--reload` without a value and `--no-reload` too, which an option of Typer that takes one refuses."""
+    """Parse `--reload` and others without a value, and `--no-reload`, which an option of Typer with a value refuses."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        values = {"--reload": f"--reload={IN_PLACE}", "--no-reload": f"--reload={NO_RELOAD}"}
+        bare = {f"--{name.replace('_', '-')}": value for name, value in BARE.items()}
+        values = {flag: f"{flag}={value}" for flag, value in bare.items()} | {"--no-reload": f"--reload={NO_RELOAD}"}
         return super().parse_args(ctx, [values.get(each, each) for each in args])
 
 

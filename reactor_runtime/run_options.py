@@ -41,6 +41,9 @@ MAX_SESSIONS = 10_000
 # Of one loaded model; `ipc.credits` has memory for so many.
 MOST_SESSIONS = 64
 IN_PLACE, NO_RELOAD = "in-place", "off"
+JPEG = "jpeg"
+# The values of options without one.
+BARE = {"reload": IN_PLACE, "record_video": JPEG}
 RELOADS = (IN_PLACE, "full", NO_RELOAD)
 CODECS = ("auto", "always", "never")
 # Connections beyond those of the clients: requests of the page's files, and clients that are about to be refused.
@@ -91,7 +94,7 @@ class RunKeywords(TypedDict, total=False):
     log_format: Literal["text", "json"]
     trace: Text | None
     record: Text | None
-    record_video: bool
+    record_video: bool | Literal["lossless"]
     verbose: bool
 
 
@@ -243,7 +246,14 @@ class RunOptions:
     ] = "text"
     trace: Annotated[Path | None, Option("Write a trace of frames and events, for Perfetto.", metavar="FILE")] = None
     record: Annotated[Path | None, Option("Record each session into DIR, for `reactor replay`.", metavar="DIR")] = None
-    record_video: Annotated[bool, Option("Record the frames of the output too, without loss; they are large.")] = False
+    record_video: Annotated[
+        str | None,
+        Option(
+            "Record the frames of the output too, as JPEGs; --record-video=lossless all pixels, which are large.",
+            metavar="[lossless]",
+            parse=one_of((JPEG, "lossless")),
+        ),
+    ] = None
     verbose: Annotated[bool, Option("Show whole tracebacks, Reactor's code included.")] = False
 
     def __post_init__(self) -> None:
@@ -311,7 +321,7 @@ class RunOptions:
             log_format=self.log_format,
             trace=self.trace,
             record=self.record_directory(),
-            record_video=self.record_video,
+            record_video=self.record_video or "",
         )
         reload = self.reload or (IN_PLACE if reloads_here and options.is_private else NO_RELOAD)
         if reload == NO_RELOAD:
@@ -389,8 +399,8 @@ def _value(name: str, value: Any, kind: Any, option: Option) -> Any:
         if value is True:
             return True
         raise UsageError(f"{name} is True or False, not {value!r}")
-    if value is True and name == "reload":
-        return IN_PLACE
+    if value is True and name in BARE:
+        return BARE[name]
     if value is True:
         raise UsageError(f"{name} takes a value, not True", hint=f"it is --{name.replace('_', '-')} {option.metavar}")
     if get_origin(kind := _without_none(kind)) is list:

@@ -120,7 +120,7 @@ ROOMS = {
         "styles": {"code", "values", "events", "tracks"},
     },
     "engine": {
-        "output": {"session", "first_step", "served"},
+        "output": {"session", "session_log", "first_step", "served"},
         "inputs": set[str](),
         "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "served", "session", "session_state"},
     },

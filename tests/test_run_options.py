@@ -226,3 +226,22 @@ def test_the_environment_sets_the_log(tmp_path: Path) -> None:
     format = reactor("run", cwd=tmp_path, REACTOR_LOG_FORMAT="xml")
     assert level.err.startswith('error: REACTOR_LOG_LEVEL: "loud" is not one of debug, info,')
     assert format.err.startswith('error: REACTOR_LOG_FORMAT: "xml" is not one of text, json')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "keyword", "video"),
+    [
+        (["--record-video"], True, "jpeg"),
+        (["--record-video=lossless"], "lossless", "lossless"),
+        ([], False, ""),
+    ],
+)
+def test_video_is_recorded_as_jpegs_or_without_loss(
+    tmp_path: Path, arguments: list[str], keyword: object, video: str
+) -> None:
+    (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel")
+    given = command_of_run().make_context("run", ["--record", str(tmp_path), *arguments, str(tmp_path)]).params
+    options, _ = split_options({name: given[name] for name in given if name not in ("directory", "path")})
+    as_keywords = RunOptions.from_keywords({"record": tmp_path, "record_video": keyword})
+    for each in (options, as_keywords):
+        assert each.serve_options(manifest.load(tmp_path), {}).record_video == video

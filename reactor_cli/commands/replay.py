@@ -24,6 +24,7 @@ from reactor_cli.common_options import (
     PathOption,
     Port,
     Verbose,
+    count_of,
     project_config,
     read_project,
 )
@@ -204,7 +205,7 @@ def replay_in_project(
     """Replay with the code of a project, write the files, and print the result; return whether it is accepted."""
     from reactor_runtime import logs, manifest
 
-    if tolerance is not None and not recording.has_frames:
+    if tolerance is not None and not recording.stored_frames:
         raise UsageError(
             f"{recording.path} has hashes, not frames, so --tolerance can't be checked",
             hint="`reactor run --record DIR --record-video` records frames too",
@@ -247,7 +248,7 @@ def _replay(
     given = None if config.over_recorded else config.of(recording.header.config)
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=given)
     refuse_other_contract(recording, contract)
-    frame_diff = FrameDiff(recording) if with_diff and recording.has_frames else None
+    frame_diff = FrameDiff(recording) if with_diff and recording.stored_frames else None
     # This command prints a failure as its error.
     logging.getLogger("reactor_runtime.engine.host").setLevel(logging.CRITICAL)
     tracks = recording.header.contract["tracks"]
@@ -344,7 +345,9 @@ def _is_accepted(result: Replay, frame_diff: FrameDiff, tolerance: float) -> boo
     if refusal:
         console.out(f"not accepted: {refusal}")
     else:
-        console.out(f"accepted: the lowest PSNR is {frame_diff.lowest_psnr:.1f} dB")
+        unsent = frame_diff.unsent
+        rest = f"; {count_of(unsent, 'frame')} without a JPEG not compared" if unsent else ""
+        console.out(f"accepted: the lowest PSNR is {frame_diff.lowest_psnr:.1f} dB{rest}")
     return not refusal
 
 

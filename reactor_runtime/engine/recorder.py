@@ -6,6 +6,7 @@ With `only_kept` a session is written to a temporary file, which `keep` copies.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import logging
 import platform
@@ -14,8 +15,10 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +31,10 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import to_text
 from reactor_runtime.engine.seeds import MOST_SEEDS
 from reactor_runtime.engine.session_file import ReloadedFiles, SessionFile, Written
-from reactor_runtime.engine.session_log import ReloadOutcome
+from reactor_runtime.engine.session_log import OnFile, ReloadOutcome
 from reactor_runtime.errors import UsageError
 from reactor_runtime.ipc.messages import ClientEvent, Kept, StartSession
+from reactor_runtime.media import jpeg
 from reactor_runtime.recording.contracts import contract_differences
 from reactor_runtime.recording.entries import (
     EndEntry,
@@ -56,6 +60,9 @@ MOST_QUEUED_BYTES = 64 << 20
 # The average size of an entry, without its files and the values of an event or a message.
 ENTRY_BYTES = 500
 CLOSE_S = 5.0
+# The thread that writes pauses for so long when it has nothing to do: each time it wakes up costs a tenth of a
+# millisecond. It does not pause while more than this share of the queue is in use.
+PAUSE_S, FREE_SHARE = 0.05, 0.25
 # The size limit of a session held for `keep`.
 MOST_HELD_BYTES = 512 << 20
 NOTHING_SENT = SentValues()
@@ -63,13 +70,14 @@ NOTHING_SENT = SentValues()
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """Configure recordings: their directory, and whether they contain the output's pixels.
+    """Configure recordings: their directory, and how they contain the frames of the output.
 
-    With `only_kept`, a session is saved only if `Recorder.keep` is called.
+    `video` is "" for hashes alone, "jpeg" for the files that the server encodes, or "lossless". With `only_kept`, a
+    session is saved only if `Recorder.keep` is called.
     """
 
     directory: Path
-    with_video: bool = False
+    video: str = ""
     only_kept: bool = False
 
 
@@ -120,7 +128,7 @@ class Recorder:
         )
         sources = {} if reloaded is None else reloaded.sources
         self._queue.put(_Start(self._options, self._project, header, sources, self._most_held_bytes), 0)
-        return _SessionRecorder(header, self._queue, with_video=self._options.with_video)
+        return _SessionRecorder(header, self._queue, video=self._options.video)
 
     @property
     def descriptors(self) -> frozenset[int]:
@@ -145,13 +153,14 @@ class _SessionRecorder:
     The recording ends with new code that has another contract, unless its first step fails.
     """
 
-    def __init__(self, header: Header, writing: _WriterThread, *, with_video: bool) -> None:
+    def __init__(self, header: Header, writing: _WriterThread, *, video: str) -> None:
         self.seed = header.seed
         self._contract = header.contract
         self._client = header.client
         self._writing = writing
-        self._with_video = with_video
-        self._frames: dict[str, int] = {}
+        self._video = video
+        self._frames: dict[str, Iterator[int]] = defaultdict(itertools.count)
+        self._ended = False
         # The steps before code with another contract, and before a read that was cancelled.
         self._other_contract_at: int | None = None
         self._cancelled_at: int | None = None
@@ -187,18 +196,32 @@ class _SessionRecorder:
 
     def on_applied(self) -> None: ...
 
-    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata | None = None) -> None:
+    def on_output(
+        self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata | None = None
+    ) -> Sequence[Mapping[str, OnFile]]:
         pieces = to_pieces(bundles)
         metadata_bytes = len(json.dumps(metadata)) if metadata else 0
         self._writing.put(OutputEntry(step, hash_pieces(pieces), metadata or {}), ENTRY_BYTES + metadata_bytes)
-        if not self._with_video:
-            return
-        for track, arrays in pieces.items():
-            for array in arrays:
-                number = self._frames[track] = self._frames.get(track, -1) + 1
-                if array.ndim == 3 and self._writing.half_empty:
+        if not self._video:
+            return ()
+        on_files: list[dict[str, OnFile]] = []
+        for bundle in bundles:
+            frames = {track.name: array for track, array in bundle.items() if array.ndim == 3}
+            numbers = {track: next(self._frames[track]) for track in frames}
+            if self._video == "jpeg":
+                on_files.append({track: partial(self._put_file, track, number) for track, number in numbers.items()})
+                continue
+            for track, number in numbers.items():
+                if self._writing.half_empty:
                     # The author may change the array when the step continues.
-                    self._writing.put(FrameEntry(track, number, array.copy()), array.nbytes)
+                    self._writing.put(FrameEntry(track, number, frames[track].copy()), frames[track].nbytes)
+        return on_files
+
+    def _put_file(self, track: str, number: int, file: bytes) -> None:
+        # The file of another session may be open by now.
+        if file and not self._ended:
+            kept = file if self._writing.half_empty else b""
+            self._writing.put(FrameEntry(track, number, kept, jpeg.QUALITY), ENTRY_BYTES + len(kept))
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool = False) -> None:
         self._end_at_other_contract()
@@ -224,6 +247,7 @@ class _SessionRecorder:
         self._writing.put(MessageEntry(step, kind, data), ENTRY_BYTES + len(json.dumps(data)))
 
     def on_end(self, step: int, error: str) -> None:
+        self._ended = True
         self._end_at_other_contract()
         self._writing.put(EndEntry(step, error))
 
@@ -259,6 +283,8 @@ class _WriterThread:
         self._queued_bytes = 0
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue[tuple[_Job, int, int] | None] = queue.SimpleQueue()
+        # Set while the thread should not pause.
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reactor-recorder", daemon=True)
         self._thread.start()
 
@@ -274,6 +300,8 @@ class _WriterThread:
             # One entry alone may be larger, as an uploaded file.
             full = self._queued_bytes > 0 and self._queued_bytes + size_bytes > self._most_bytes
             self._queued_bytes += size_bytes
+            if self._queued_bytes > FREE_SHARE * self._most_bytes:
+                self._hurry.set()
         if full:
             self._stop("the disk is too slow")
             return
@@ -282,6 +310,7 @@ class _WriterThread:
     def put_keep(self, job: _Keep) -> None:
         """Queue a job that is always answered."""
         self._post(job, 0)
+        self._hurry.set()
 
     def _post(self, job: _Job, size_bytes: int) -> None:
         self._jobs.put((job, size_bytes, time.time_ns()))
@@ -289,6 +318,7 @@ class _WriterThread:
     def close(self, timeout_s: float) -> None:
         """Write what is queued, and end the thread."""
         self._jobs.put(None)
+        self._hurry.set()
         self._thread.join(timeout_s)
         if self._thread.is_alive():
             logger.warning("the recording lacks its end, which was not written within %g s", timeout_s)
@@ -322,6 +352,9 @@ class _WriterThread:
                 session.close()
                 session = None
             self.descriptors = frozenset() if session is None else session.descriptors
+            if self._jobs.empty():
+                self._hurry.wait(PAUSE_S)
+                self._hurry.clear()
         self.descriptors = frozenset()
         if session is not None:
             session.close()

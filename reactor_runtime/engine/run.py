@@ -268,7 +268,7 @@ def _recorders(load: ipc.Load, channel: Channel, config: dict[str, Any], session
     # Imports the format of the files, which takes an eighth of the engine's start.
     from reactor_runtime.engine.recorder import Recorder, RecordOptions
 
-    options = RecordOptions(Path(load.record), with_video=load.record_video, only_kept=load.record_only_kept)
+    options = RecordOptions(Path(load.record), video=load.record_video, only_kept=load.record_only_kept)
     return [
         Recorder(options, config, Path(load.project), on_kept=functools.partial(channel.send, slot=slot))
         for slot in range(sessions)

@@ -49,6 +49,8 @@ logger = logging.getLogger(__name__)
 
 # The longest that the frames of a session are shown after its model has ended it.
 LONGEST_END_S = 2.0
+# How long the end of a session may wait for the server to encode what is recorded.
+FILES_S = 1.0
 NO_STEPS = "a {} makes no steps that a program could request: connect without generation=stepped"
 NOT_STEPPED = "the session steps by itself: connect with generation=stepped to request its steps"
 TOO_MANY_REQUESTS = "the model is behind: 1,000 requests and events, or 4 MiB of them, wait"
@@ -401,7 +403,9 @@ class SessionHost:
         if start.session in self._stopped:
             session.stop()
         with self._log.running(log, lambda: session.steps):
-            return session, await self._run_session(session)
+            raised = await self._run_session(session)
+        await self._emitter.receive_files(within_s=FILES_S)
+        return session, raised
 
     def _client_info(self, client: str, role: str, joined_at_unix: float) -> ClientInfo:
         # A program of 3.x compares it with `time.monotonic()`.

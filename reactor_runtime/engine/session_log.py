@@ -14,6 +14,8 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.entries import Metadata, ReloadKind
 
+# Gets the file into which the server encodes a frame, b"" if it has not.
+OnFile = Callable[[bytes], object]
 _logs_messages: ContextVar[bool] = ContextVar("reactor_logs_messages", default=True)
 
 
@@ -42,10 +44,13 @@ class SessionLog(Protocol):
     def on_step(self, step: int) -> None:
         """Receive the end of a step, counted from 1: the model has returned an output, or Idle."""
 
-    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata) -> None:
+    def on_output(
+        self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata
+    ) -> Sequence[Mapping[str, OnFile]]:
         """Receive an output that passed its checks, and the metadata of its frames.
 
-        The arrays may change once this returns.
+        The arrays may change once this returns. Returns for each bundle what gets the files of its frames, by track;
+        nothing where they are not needed. It is called on the loop's thread, and not for a frame that is not sent.
         """
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool) -> None:

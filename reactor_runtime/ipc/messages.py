@@ -32,7 +32,7 @@ class Load:
     log_mark: str = ""
     reload: bool = False
     record: str = ""
-    record_video: bool = False
+    record_video: str = ""
     record_only_kept: bool = False
     presets: dict[str, Any] = field(default_factory=dict)
     config_file: str = ""
@@ -323,7 +323,8 @@ class BundleFrame(NamedTuple):
     """One frame of a bundle: `offset` into the ring, -1 for a black frame, which has no pixels there.
 
     `metadata` is the text of a JSON object, in ASCII, or "". `jpeg_bytes` is the size of a frame that is a JPEG, 0 for
-    pixels.
+    pixels. `room` is the offset where the file of the frame in full size, in the best quality of the default encoding,
+    is to be put before the credit; -1 for none.
     """
 
     track: str
@@ -333,6 +334,7 @@ class BundleFrame(NamedTuple):
     width: int
     metadata: str = ""
     jpeg_bytes: int = 0
+    room: int = -1
 
 
 class BundleSound(NamedTuple):

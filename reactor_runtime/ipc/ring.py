@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import struct
 import tempfile
 import threading
 import weakref
@@ -23,6 +24,8 @@ from numpy.typing import NDArray
 
 PAGE = mmap.PAGESIZE
 PIECE = 256 * 1024
+# The size of a file that is written into a room; 0 while there is none.
+_SIZE = struct.Struct("=Q")
 
 
 def create_memory(size: int = 0) -> int:
@@ -50,6 +53,11 @@ class _Loan:
     watch: weakref.ref[Any] | None = None
 
 
+def room_for(height: int, width: int) -> int:
+    """Return the size of a room for the file of a frame: the largest JPEGs, of noise, have 1.1 bytes a pixel."""
+    return 2 * height * width + PAGE
+
+
 class RingWriter:
     """Place arrays into the shared memory and keep each until it is released; the memory grows as needed. Any thread.
 
@@ -70,16 +78,17 @@ class RingWriter:
         # Appended to wherever the interpreter frees an array.
         self._returned: deque[_Loan] = deque()
 
-    def write(self, key: int, arrays: Sequence[NDArray[np.generic]]) -> list[int]:
+    def write(self, key: int, arrays: Sequence[NDArray[np.generic]], rooms: Sequence[int] = ()) -> list[int]:
         """Place arrays under `key` and return the offset of each; one that `lend` has returned is there already.
 
-        For all others this is the only copy of the pixels.
+        For all others this is the only copy of the pixels. The offsets of `rooms` follow: for each a place where the
+        other process may put a file of at most so many bytes, which `read_file` returns.
         """
         with self._lock:
             self._take_back()
             offsets = [self._lent_offset(key, array) for array in arrays]
-            sizes = (array.nbytes for array, offset in zip(arrays, offsets, strict=True) if offset is None)
-            *starts, size = accumulate(sizes, initial=0)
+            copied = [array.nbytes for array, offset in zip(arrays, offsets, strict=True) if offset is None]
+            *starts, size = accumulate([*copied, *(_SIZE.size + room for room in rooms)], initial=0)
             start = self._gap(key, size) if starts else 0
             self._ensure(start + size)
             memory, places = self._memory, iter(starts)
@@ -89,7 +98,15 @@ class RingWriter:
             if offset is None:
                 _copy(memory[at : at + array.nbytes], array)
             found.append(at)
+        for place in places:
+            memory[start + place : start + place + _SIZE.size] = 0
+            found.append(start + place)
         return found
+
+    def read_file(self, room: int) -> bytes:
+        """Return the file at the offset of a room; b"" if there is none. Call it before `release`."""
+        (size,) = _SIZE.unpack(os.pread(self._fd, _SIZE.size, room))
+        return os.pread(self._fd, size, room + _SIZE.size)
 
     def lend(self, size: int) -> NDArray[np.uint8]:
         """Return memory for an array that `write` need not copy; any memory in a forked child, which has no ring."""
@@ -176,7 +193,10 @@ def _copy(target: NDArray[np.uint8], array: NDArray[np.generic]) -> None:
 
 
 class RingReader:
-    """Return views of arrays that the other process placed, valid until their credit is sent. Any thread."""
+    """Return views of arrays that the other process placed, and put files into its rooms, until the credit is sent.
+
+    Any thread.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -197,6 +217,13 @@ class RingReader:
 
     def samples(self, offset: int, channels: int, samples: int) -> NDArray[np.int16]:
         return self._view(offset, channels * samples * 2).view(np.int16).reshape(channels, samples)
+
+    def put_file(self, room: int, file: bytes, most_bytes: int) -> None:
+        """Put a file into the room at this offset, unless it is too large for it."""
+        with self._lock:
+            # A closed descriptor may be that of another file.
+            if self._fd >= 0 and len(file) <= most_bytes:
+                os.pwritev(self._fd, (_SIZE.pack(len(file)), file), room)
 
     def close(self) -> None:
         """Unmap the memory when no view is left; new views beyond it raise OSError."""

@@ -168,11 +168,15 @@ class OutputEntry:
 
 @dataclass(frozen=True, slots=True)
 class FrameEntry:
-    """Record the pixels of frame number `frame` of a track, counted over the session."""
+    """Record frame number `frame` of a track, counted over the session.
+
+    `content` is its pixels, or a JPEG of this `quality`; b"" if that is left out because the disk is too slow.
+    """
 
     track: str
     frame: Count
-    pixels: NDArray[np.uint8]
+    content: NDArray[np.uint8] | bytes
+    quality: int = 0
 
 
 @dataclass(frozen=True, slots=True)

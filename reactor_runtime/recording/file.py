@@ -16,10 +16,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic_core import from_json
 
 from reactor_runtime.errors import UsageError
@@ -56,9 +56,9 @@ from reactor_runtime.recording.records import (
 )
 
 EXTRA = "record"
-# Files of format 1 have no reloads and no errors.
-FORMAT = 2
-OLDER_FORMATS = (1,)
+# Files of format 1 have no reloads and no errors, those of format 2 no JPEGs of the output.
+FORMAT = 3
+OLDER_FORMATS = (1, 2)
 _NPY = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype>\|u1|<i2)', 'fortran_order': (?P<is_fortran>True|False), "
     rb"'shape': \((?P<shape>[\d, ]{1,40})\), \} *\n",
@@ -120,16 +120,23 @@ class RecordingWriter:
                 numbers = [self._add_media(entry.track, file, time_ns) for file in entry.files]
                 self._add_json(entry, {**asdict(entry), "files": numbers}, time_ns)
             case FrameEntry():
-                pixels = self._compressor.compress(np.ascontiguousarray(entry.pixels).data.cast("B"))
-                self._add(f"{_PIXELS}{entry.track}", "zstd", pixels, time_ns)
-                shape = list(entry.pixels.shape)
-                self._add_json(entry, {"track": entry.track, "frame": entry.frame, "shape": shape}, time_ns)
+                self._add_frame(entry, time_ns)
             case _:
                 self._add_json(entry, asdict(entry), time_ns)
 
     def finish(self) -> None:
         """Append the index, with which other programs open the file faster."""
         self._writer.finish()  # type: ignore[no-untyped-call]  # it has no annotations
+
+    def _add_frame(self, entry: FrameEntry, time_ns: int) -> None:
+        topic, place = f"{_PIXELS}{entry.track}", {"track": entry.track, "frame": entry.frame}
+        if isinstance(entry.content, bytes):
+            self._add(topic, "jpeg", entry.content, time_ns)
+            self._add_json(entry, {**place, "quality": entry.quality}, time_ns)
+            return
+        pixels = self._compressor.compress(np.ascontiguousarray(entry.content).data.cast("B"))
+        self._add(topic, "zstd", pixels, time_ns)
+        self._add_json(entry, {**place, "shape": list(entry.content.shape)}, time_ns)
 
     def _add_media(self, track: str, file: bytes, time_ns: int) -> int:
         self._media += 1
@@ -151,6 +158,19 @@ class StoredFile:
 
     offset: int
     size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFrame:
+    """Hold the place of a frame of the output in a recording: a JPEG of this `quality`, or the pixels of a `shape`.
+
+    `recorded_at` is the place of its entry, for an error.
+    """
+
+    file: StoredFile
+    recorded_at: str
+    quality: int = 0
+    shape: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +205,11 @@ class StoredReload:
 
 @dataclass(slots=True)
 class SessionRecording:
-    """Hold a recording without its images, sound and pixels, which `load()` and `frames()` read.
+    """Hold a recording without its images, sound and pixels, which `load()`, `frame()` and `frames()` read.
 
     `end` is None for a file whose writing was interrupted; it holds the session up to then. `complete`: the file ends
     with the end of the session, or where the controller kept it. `output_times_s` are Unix times, one for each output.
+    `stored_frames` are by track and number.
     """
 
     path: Path
@@ -203,7 +224,7 @@ class SessionRecording:
     kept: list[KeptEntry] = field(default_factory=list)
     errors: list[ErrorEntry] = field(default_factory=list)
     end: EndEntry | None = None
-    has_frames: bool = False
+    stored_frames: dict[tuple[str, int], StoredFrame] = field(default_factory=dict)
     complete: bool = False
 
     @property
@@ -240,26 +261,28 @@ class SessionRecording:
         with self.path.open("rb") as opened:
             return os.pread(opened.fileno(), file.size_bytes, file.offset)
 
+    def frame(self, track: str, number: int) -> FrameEntry | None:
+        """Read a frame of the output, None if it was not recorded; raise UsageError if its pixels are damaged."""
+        stored = self.stored_frames.get((track, number))
+        if stored is None:
+            return None
+        content = self.load(stored.file)
+        if stored.shape is None:
+            return FrameEntry(track, number, content, stored.quality)
+        with refusing_damage(self.path, stored.recorded_at):
+            return FrameEntry(track, number, _decompress(content, stored.shape))
+
     def frames(self) -> Iterator[FrameEntry]:
-        """Read the recorded frames from the file, in order; raise UsageError at one that is damaged."""
-        pixels = b""
-        for record in read_records(self.path):
-            if not isinstance(record, MessageRecord):
-                continue
-            if record.topic.startswith(_PIXELS):
-                pixels = record.content
-            elif record.topic == _TOPICS[FrameEntry]:
-                with refusing_damage(self.path, record.place):
-                    place = _FRAME_PLACE.validate_json(record.content, strict=True)
-                    frame = FrameEntry(place.track, place.frame, _decompress(pixels, place.shape))
-                yield frame
+        """Read the frames of the output, in the order in which they were recorded."""
+        return (frame for place in self.stored_frames if (frame := self.frame(*place)) is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _FramePlace:
     track: str
     frame: Count
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int] | None = None
+    quality: Annotated[int, Field(ge=1, le=100)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +333,8 @@ class _RecordingReader:
         # The kind of each output track.
         self._kinds: dict[str, str] = {}
         self._media: dict[int, StoredFile] = {}
+        # The pixels of the frame whose entry comes next.
+        self._pixels: StoredFile | None = None
         self._config = ""
 
     def add(self, record: Record) -> None:
@@ -342,9 +367,20 @@ class _RecordingReader:
         if message.topic.startswith(_MEDIA):
             self._media[message.sequence] = StoredFile(message.offset, len(message.content))
         elif message.topic.startswith(_PIXELS):
-            recording.has_frames = True
+            self._pixels = StoredFile(message.offset, len(message.content))
+        elif message.topic == _TOPICS[FrameEntry]:
+            self._add_frame(recording, message)
         elif message.topic in _ENTRIES:
             self._add_entry(recording, _ENTRIES[message.topic].validate_json(message.content, strict=True), message)
+
+    def _add_frame(self, recording: SessionRecording, message: MessageRecord) -> None:
+        place, pixels = _FRAME_PLACE.validate_json(message.content, strict=True), self._pixels
+        if pixels is None:
+            raise ValueError("the pixels are not before their frame")
+        if (place.shape is None) == (place.quality is None):
+            raise ValueError("a frame has either a shape or a quality")
+        frame = StoredFrame(pixels, message.place, place.quality or 0, place.shape)
+        recording.stored_frames[place.track, place.frame] = frame
 
     def _add_entry(self, recording: SessionRecording, entry: Any, message: MessageRecord) -> None:
         match entry:

@@ -109,7 +109,8 @@ class ServeOptions:
     log_format: str = "text"
     trace: Path | None = None
     record: Path | None = None
-    record_video: bool = False
+    # How frames are recorded: "" for not, "jpeg" or "lossless".
+    record_video: str = ""
     reload: ReloadOptions | None = None
 
     @property

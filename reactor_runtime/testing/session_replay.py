@@ -24,7 +24,7 @@ from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.session import runs_in_handler
 from reactor_runtime.engine.session_host import SessionHost
-from reactor_runtime.engine.session_log import ReloadOutcome
+from reactor_runtime.engine.session_log import OnFile, ReloadOutcome
 from reactor_runtime.errors import ReactorError, UsageError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.configs import ReplayConfig, comparable, config_differences, parse_config
@@ -330,12 +330,15 @@ class _ReplayLog:
     def on_applied(self) -> None:
         self._events.on_applied()
 
-    def on_output(self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata) -> None:
+    def on_output(
+        self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata
+    ) -> Sequence[Mapping[str, OnFile]]:
         # The studio would keep all frames.
         self._attached.recorder.clear()
         if not self._events.discards_output:
             self._comparison.compare_output(step, to_pieces(bundles), metadata)
             self._events.send_next()
+        return ()
 
     def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None: ...
 

@@ -110,7 +110,7 @@ def test_the_pixels_are_recorded_without_loss(tmp_path: Path) -> None:
     frames = list(read_recording(file).frames())
     assert [each.frame for each in frames] == list(range(len(frames)))
     assert len(frames) >= len(shown)
-    assert all((each.pixels == array).all() for each, array in zip(frames, shown, strict=False))
+    assert all(np.array_equal(each.content, array) for each, array in zip(frames, shown, strict=False))
 
 
 def test_a_directory_that_is_gone_stops_recording_with_one_warning(
@@ -209,7 +209,7 @@ TRACK = Contract.of(Noise).tracks[0]
 
 def test_a_frame_is_recorded_as_it_was_returned_although_the_model_changes_it_later(tmp_path: Path) -> None:
     SlowFile.written.clear()
-    options = RecordOptions(tmp_path, with_video=True)
+    options = RecordOptions(tmp_path, video="lossless")
     recorder = Recorder(options, {}, tmp_path)
     log = recorder.start_log(START, Contract.of(Noise))
     assert log is not None
@@ -221,7 +221,7 @@ def test_a_frame_is_recorded_as_it_was_returned_although_the_model_changes_it_la
     SlowFile.written.set()
     recorder.close()
     (file,) = tmp_path.iterdir()
-    assert [int(each.pixels[0, 0, 0]) for each in read_recording(file).frames()] == [0, 1, 2]
+    assert [int(np.asarray(each.content)[0, 0, 0]) for each in read_recording(file).frames()] == [0, 1, 2]
 
 
 class Loud(Output):
@@ -234,7 +234,7 @@ class Singing(Noise):
 
 
 def test_sound_beside_recorded_frames_has_hashes_only(tmp_path: Path) -> None:
-    recorder = Recorder(RecordOptions(tmp_path, with_video=True), {}, tmp_path)
+    recorder = Recorder(RecordOptions(tmp_path, video="lossless"), {}, tmp_path)
     contract = Contract.of(Singing)
     log = recorder.start_log(START, contract)
     assert log is not None
@@ -287,7 +287,7 @@ def test_frames_are_left_out_when_half_of_the_queue_is_full_and_their_hashes_sta
 ) -> None:
     SlowFile.written.clear()
     canvas = np.zeros((50, 50, 3), np.uint8)
-    recorder = Recorder(RecordOptions(tmp_path, with_video=True), {}, tmp_path, most_queued_bytes=8 * canvas.nbytes)
+    recorder = Recorder(RecordOptions(tmp_path, video="lossless"), {}, tmp_path, most_queued_bytes=8 * canvas.nbytes)
     log = recorder.start_log(START, Contract.of(Noise))
     assert log is not None
     log.on_upload(SlowFile(b""))
@@ -573,3 +573,41 @@ def test_without_the_libraries_nothing_is_recorded_and_keep_says_what_to_install
     kept = holding.keep()
     assert (kept.message, kept.hint) == ("recordings need mcap", "pip install 'reactor-live[record]'")
     holding.recorder.close()
+
+
+def test_the_files_of_frames_are_recorded_by_their_number_until_the_session_ends(tmp_path: Path) -> None:
+    recorder = Recorder(RecordOptions(tmp_path, video="jpeg"), {}, tmp_path)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    (first, second), (third,) = (
+        log.on_output(1, [{TRACK: frame(n)} for n in range(2)]),
+        log.on_output(2, [{TRACK: frame(2)}]),
+    )
+    third["video"](b"third")
+    second["video"](b"")
+    first["video"](b"first")
+    log.on_end(2, "")
+    second["video"](b"late")
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    found = [(each.frame, each.content, each.quality) for each in read_recording(file).frames()]
+    assert found == [(2, b"third", 85), (0, b"first", 85)]
+
+
+def test_a_file_is_left_out_where_the_disk_is_too_slow_and_that_is_recorded(tmp_path: Path) -> None:
+    SlowFile.written.clear()
+    recorder = Recorder(RecordOptions(tmp_path, video="jpeg"), {}, tmp_path, most_queued_bytes=20_000)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_upload(SlowFile(b""))
+    for step in range(3):
+        (on_files,) = log.on_output(step, [{TRACK: frame(step)}])
+        on_files["video"](bytes(8_000))
+    SlowFile.written.set()
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    assert [(each.frame, len(each.content)) for each in read_recording(file).frames()] == [
+        (0, 8_000),
+        (1, 8_000),
+        (2, 0),
+    ]

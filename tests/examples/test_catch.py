@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from reactor_runtime.testing import PipelineExecutor
-from tests.cli.command import ROOT, reactor
+from tests.cli.command import reactor
+from tests.forks import ROOT
 
 EXAMPLE = ROOT / "examples" / "catch"
 RULES = {"message": "played", "reward": "reward", "terminated": "landed"}

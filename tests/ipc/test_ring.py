@@ -247,3 +247,18 @@ class Ring(RuleBasedStateMachine):
 
 TestRing = Ring.TestCase
 TestRing.settings = settings(stateful_step_count=25)
+
+
+def test_a_file_that_is_put_into_a_room_is_read_where_the_room_was_made(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    offset, first, second, third = writer.write(1, [picture(5)], [4000, 4000, 10])
+    reader.put_file(second, b"second", 4000)
+    reader.put_file(third, b"more than ten bytes", 10)
+    assert [writer.read_file(room) for room in (first, second, third)] == [b"", b"second", b""]
+    assert (reader.frame(offset, 8, 10) == 5).all()
+    writer.release(1)
+    *_, again = writer.write(2, [picture(5)], [4000, 4000])
+    assert (again, writer.read_file(again)) == (second, b"")
+    reader.close()
+    reader.put_file(again, b"late", 4000)
+    assert writer.read_file(again) == b""

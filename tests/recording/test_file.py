@@ -59,6 +59,8 @@ ENTRIES: list[Entry] = [
     ErrorEntry(3, "the model failed"),
     OutputEntry(3, {"main_video": ["2x4x3:ff"]}),
     FrameEntry("main_video", 0, PIXELS),
+    FrameEntry("main_video", 1, b"\xff\xd8", 85),
+    FrameEntry("main_video", 2, b"", 85),
     MessageEntry(3, "nudged", {"total": 5}),
     EndEntry(3, "the model failed"),
 ]
@@ -80,7 +82,7 @@ def entries_of(recording: SessionRecording) -> list[Entry]:
         ReadEntry(read.step, read.track, read.call, tuple(map(recording.load, read.files)), read.sent)
         for read in recording.reads
     ]
-    frames = [] if not recording.has_frames else list(recording.frames())
+    frames = list(recording.frames())
     end = [] if recording.end is None else [recording.end]
     return [
         *recording.uploads,
@@ -236,7 +238,7 @@ def test_a_recording_of_format_1_is_replayed() -> None:
 def test_a_recording_of_another_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.mcap"
     path.write_bytes(
-        written(ENTRIES).replace(b"\x06\x00\x00\x00format\x01\x00\x00\x002", b"\x06\x00\x00\x00format\x01\x00\x00\x009")
+        written(ENTRIES).replace(b"\x06\x00\x00\x00format\x01\x00\x00\x003", b"\x06\x00\x00\x00format\x01\x00\x00\x009")
     )
     with pytest.raises(UsageError, match="written by another version"):
         read_recording(path)

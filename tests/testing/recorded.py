@@ -23,7 +23,7 @@ def recorded(
     project: Path | None = None,
 ) -> Iterator[Studio[Model]]:
     """Record the sessions that the block plays into `directory`."""
-    options = RecordOptions(directory, with_video=with_video)
+    options = RecordOptions(directory, video="lossless" if with_video else "")
     recorder = Recorder(options, config or {}, project or directory)
     with contextlib.closing(recorder), Studio(model, config, logs=recorder) as studio:
         if warm_up:

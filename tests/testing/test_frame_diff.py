@@ -1,15 +1,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from reactor_runtime.errors import UsageError
 from reactor_runtime.interface import InputState, Output, ReactorPipeline, Video
+from reactor_runtime.media import jpeg
+from reactor_runtime.media.quality import psnr
 from reactor_runtime.recording.configs import ReplayConfig
-from reactor_runtime.recording.file import read_recording
+from reactor_runtime.recording.entries import EndEntry, FrameEntry
+from reactor_runtime.recording.file import RecordingWriter, SessionRecording, read_recording
 from reactor_runtime.testing.comparison import MOST_DIFFERENCES, Replay
 from reactor_runtime.testing.frame_diff import FrameDiff
 from reactor_runtime.testing.session_replay import replay_recording
@@ -116,3 +121,56 @@ def test_frames_whose_pixels_were_not_recorded_are_not_accepted(tmp_path: Path) 
     diff, result = replayed(Changed, tmp_path)
     result.add_frame(1, "main_video", len(diff.similarities), "")
     assert diff.refusal(result, 0.0).startswith("1 of what differs is sound, or frames that were left out")
+
+
+def with_jpegs(directory: Path, left_out: Mapping[int, bytes | None]) -> SessionRecording:
+    """Record as a server does: without the frames of `left_out`, or with another content of them."""
+    with recorded(Counting, directory, with_video=True) as studio:
+        studio.run(1.0)
+    (file,) = directory.iterdir()
+    lossless = read_recording(file)
+    written = directory / "jpegs.mcap"
+    with written.open("wb") as opened:
+        writer = RecordingWriter(opened, lossless.header)
+        for output in lossless.outputs:
+            writer.write(output, 0)
+        for frame in lossless.frames():
+            assert not isinstance(frame.content, bytes)
+            content = left_out.get(frame.frame, jpeg.encode(frame.content))
+            if content is not None:
+                writer.write(FrameEntry(frame.track, frame.frame, content, jpeg.QUALITY), 0)
+        writer.write(EndEntry(lossless.steps), 0)
+        writer.finish()
+    return read_recording(written)
+
+
+def compared_with(recording: SessionRecording) -> tuple[FrameDiff, Replay]:
+    diff = FrameDiff(recording)
+    result = replay_recording(
+        recording, Changed, ReplayConfig({}), on_output=lambda step, pieces, _: diff.add_output(step, pieces)
+    )
+    return diff, result
+
+
+def test_with_a_jpeg_the_replayed_frame_is_compared_as_a_client_would_see_it(tmp_path: Path) -> None:
+    diff, result = compared_with(with_jpegs(tmp_path, {}))
+    changed = np.full((16, 24, 3), 100, np.uint8)
+    was = jpeg.decode(jpeg.encode(changed))
+    changed[:8] += 2
+    similarity = next(each for each in diff.similarities if each.track == "main_video")
+    assert similarity.psnr == psnr(was, jpeg.decode(jpeg.encode(changed)))
+    assert {each.psnr for each in diff.similarities if each.track == "depth"} == {math.inf}
+    assert diff.refusal(result, diff.lowest_psnr) == ""
+
+
+def test_a_frame_without_a_jpeg_is_accepted_and_counted_and_one_that_was_left_out_is_not(tmp_path: Path) -> None:
+    diff, result = compared_with(with_jpegs(tmp_path / "unsent", {7: None, 9: None}))
+    assert (diff.unsent, diff.refusal(result, 0.0)) == (2, "")
+    diff, result = compared_with(with_jpegs(tmp_path / "left out", {7: b"", 9: None}))
+    assert diff.unsent == 1
+    assert diff.refusal(result, 0.0).startswith("1 of what differs is sound, or frames that were left out")
+
+
+def test_a_damaged_jpeg_is_refused_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"jpegs\.mcap is damaged at byte \d+, in /frames: "):
+        compared_with(with_jpegs(tmp_path, {3: b"\xff\xd8 and no more"}))

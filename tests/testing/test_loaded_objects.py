@@ -115,7 +115,7 @@ class Alone(Keeping):
 
 def test_check_names_the_attribute_of_a_model_that_sessions_share() -> None:
     contract = Contract.of(Keeping)
-    _, (warning,) = rehearse(contract, {}, Path(__file__).parent, on_step_limit=print)
+    _, (warning,), _ = rehearse(contract, {}, Path(__file__).parent, on_step_limit=print)
     assert warning.message == "self.history: a session has changed this list of load(), which all sessions share"
     assert warning.hint == HINT
     assert warning.where is not None

@@ -16,9 +16,10 @@ from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.output.outstanding import Outstanding, OutstandingBundle
 from reactor_runtime.engine.output.pace import Pace
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, Piece, Sink
-from reactor_runtime.engine.output.unpack import NO_METADATA, Unpack, UnpackedBundle, metadata_by_track
+from reactor_runtime.engine.output.unpack import NO_FILES, NO_METADATA, Unpack, UnpackedBundle, metadata_by_track
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session_log import OnFile
 from reactor_runtime.errors import MOST_MESSAGE, shortened
 from reactor_runtime.ipc.credits import CreditReader
 from reactor_runtime.ipc.messages import Credit, Flush, Preparing
@@ -72,6 +73,9 @@ class Emitter:
         self.pace = Pace(served)
         self._flushes = 0
         self.outstanding = Outstanding(contract.buffer_size)
+        # The bundles whose files the server has not encoded yet.
+        self._awaits_files: set[int] = set()
+        self._credit_alarm = Alarm(clock)
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
         self._held = False
@@ -136,6 +140,17 @@ class Emitter:
         self._free(credit.bundle, credit.ready_at)
         if self._session is not None:
             self._session.wake()
+        self._credit_alarm.ring()
+
+    async def receive_files(self, *, within_s: float) -> None:
+        """Wait until the server has encoded all frames whose files are needed, for so long at most."""
+        until = self._clock.now() + within_s
+        self.take_credits()
+        while self._awaits_files and self._clock.now() < until:
+            self.await_credit()
+            await self._credit_alarm.wait(until)
+            self.take_credits()
+        self._awaits_files.clear()
 
     def take_credits(self) -> None:
         """Free the room of the bundles whose credits are in shared memory."""
@@ -150,6 +165,7 @@ class Emitter:
 
     def _free(self, number: int, ready_at: float) -> None:
         self._sink.release(number)
+        self._awaits_files.discard(number)
         bundle = self.outstanding.take(number)
         if self._session is not None and bundle is not None and bundle.compute_s is not None and ready_at:
             self.pace.learn(bundle.compute_s, ready_at - bundle.handed_over)
@@ -194,7 +210,9 @@ class Emitter:
         log = session.log
         if log is not None:
             arrays = [bundle.arrays for bundle in bundles]
-            log.on_output(session.steps, arrays, metadata_by_track(bundles))
+            on_files = log.on_output(session.steps, arrays, metadata_by_track(bundles))
+            for bundle, of_bundle in zip(bundles, on_files, strict=False):
+                bundle.on_files = of_bundle
         return bundles
 
     async def emit(
@@ -264,7 +282,15 @@ class Emitter:
             if full and (drop or not await self._wait_for_room(session, alone, meanwhile)):
                 self.skip(bundles[index:])
                 return
-            self._hand_over(session, bundle, applied, compute_s, first=index == 0, metadata=bundle.metadata)
+            self._hand_over(
+                session,
+                bundle,
+                applied,
+                compute_s,
+                first=index == 0,
+                metadata=bundle.metadata,
+                on_files=bundle.on_files,
+            )
         if not self._works_ahead and author_s is not None:
             await self._wait_until_over(session, alone, meanwhile, early_s=author_s)
         self._returned_at = self._clock.now()
@@ -361,6 +387,7 @@ class Emitter:
         *,
         first: bool = False,
         metadata: Mapping[str, str] = NO_METADATA,
+        on_files: Mapping[str, OnFile] = NO_FILES,
     ) -> None:
         if self._preparing is not None:
             self._send_progress(self._preparing, Preparing(session.id))
@@ -372,7 +399,8 @@ class Emitter:
         alone = is_sound_alone([bundle])
         self.outstanding.add(number, OutstandingBundle(due, now, compute_s if first else None, alone))
         pieces = tuple(
-            self._piece(track, payload, due, metadata.get(track.name, "")) for track, payload in bundle.items()
+            self._piece(track, payload, due, metadata.get(track.name, ""), on_files.get(track.name))
+            for track, payload in bundle.items()
         )
         outgoing = OutgoingBundle(
             session=session.id,
@@ -393,18 +421,20 @@ class Emitter:
         except BaseException:
             self.outstanding.take(number)
             raise
+        if on_files:
+            self._awaits_files.add(number)
         if session.trace is not None:
             has_frame = not alone and bundle is not self._sizes
             session.trace.span(session.id, "model", "hand over", now, bundle=number, has_frame=has_frame)
 
-    def _piece(self, track: TrackSpec, payload: Payload, due: float, metadata: str) -> Piece:
+    def _piece(self, track: TrackSpec, payload: Payload, due: float, metadata: str, on_file: OnFile | None) -> Piece:
         seq = self._next_seq(track)
         if isinstance(payload, Black):
             return Piece(track, seq, payload, due)
         if track.kind == "audio":
             return Piece(track, seq, payload, self.pace.begins(track, due, payload.shape[1]))
         self._sizes[track] = Black(*payload.shape[:2])
-        return Piece(track, seq, payload, due, metadata)
+        return Piece(track, seq, payload, due, metadata, on_file)
 
     def _full(self, *, alone: bool, more: int = 0) -> bool:
         self.take_credits()

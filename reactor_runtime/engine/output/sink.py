@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
+from reactor_runtime.engine.session_log import OnFile
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.credits import MOST_SESSIONS
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, EventApplied, MessageSent, ToServer
-from reactor_runtime.ipc.ring import RingWriter
+from reactor_runtime.ipc.ring import RingWriter, room_for
 from reactor_runtime.media.jpeg_frame import JpegFrame
 
 
@@ -35,13 +36,17 @@ Payload = NDArray[np.generic] | JpegFrame | Black
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Hold the frame or sound of one track in a bundle; `at` is when it is due, `metadata` JSON text or ""."""
+    """Hold the frame or sound of one track in a bundle; `at` is when it is due, `metadata` JSON text or "".
+
+    `on_file` gets the file into which the server encodes the frame, b"" if it has not, before the bundle is released.
+    """
 
     track: TrackSpec
     seq: int
     payload: Payload
     at: float
     metadata: str = ""
+    on_file: OnFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +129,8 @@ class IpcSink:
         self._channel = channel
         self._ring = ring
         self._slot = slot
+        # Of the bundles that the server has: rooms for files, and what gets the files.
+        self._rooms: dict[int, list[tuple[int, OnFile]]] = {}
 
     def send_bundle(self, bundle: OutgoingBundle) -> None:
         try:
@@ -135,7 +142,13 @@ class IpcSink:
 
     def _written(self, bundle: OutgoingBundle) -> Bundle:
         arrays = [_memory_of(piece.payload) for piece in bundle.pieces if not isinstance(piece.payload, Black)]
-        offsets = iter(self._ring.write(bundle.number * MOST_SESSIONS + self._slot, arrays) if arrays else ())
+        on_files = [(piece.payload.shape, piece.on_file) for piece in bundle.pieces if piece.on_file is not None]
+        sizes = [room_for(*shape[:2]) for shape, _ in on_files]
+        offsets = self._ring.write(self._place_of(bundle.number), arrays, sizes) if arrays else []
+        rooms = offsets[len(arrays) :]
+        if rooms:
+            self._rooms[bundle.number] = [(room, on_file) for room, (_, on_file) in zip(rooms, on_files, strict=True)]
+        places, next_rooms = iter(offsets), iter(rooms)
         frames, sounds = [], []
         for piece in bundle.pieces:
             payload = piece.payload
@@ -143,15 +156,15 @@ class IpcSink:
                 frames.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width))
             elif piece.track.kind == "video":
                 height, width, _ = payload.shape
-                place = next(offsets)
+                room = -1 if piece.on_file is None else next(next_rooms)
                 size = len(payload.data) if isinstance(payload, JpegFrame) else 0
-                frames.append(BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata, size))
+                frames.append(
+                    BundleFrame(piece.track.name, piece.seq, next(places), height, width, piece.metadata, size, room)
+                )
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
-                sounds.append(
-                    BundleSound(piece.track.name, piece.seq, next(offsets), channels, samples, rate, piece.at)
-                )
+                sounds.append(BundleSound(piece.track.name, piece.seq, next(places), channels, samples, rate, piece.at))
         return Bundle(
             bundle.session,
             bundle.number,
@@ -172,7 +185,13 @@ class IpcSink:
         self._channel.send(message, self._slot)
 
     def release(self, number: int) -> None:
-        self._ring.release(number * MOST_SESSIONS + self._slot)
+        for room, on_file in self._rooms.pop(number, ()):
+            on_file(self._ring.read_file(room))
+        self._ring.release(self._place_of(number))
+
+    def _place_of(self, number: int) -> int:
+        """Return the key of a bundle in the memory, which the sessions of a model share."""
+        return number * MOST_SESSIONS + self._slot
 
 
 def _memory_of(payload: NDArray[np.generic] | JpegFrame) -> NDArray[np.generic]:

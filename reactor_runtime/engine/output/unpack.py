@@ -15,6 +15,7 @@ from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.track_payload import TrackPayload
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, is_made, metadata_of, payloads, tracks_of
+from reactor_runtime.engine.session_log import OnFile
 from reactor_runtime.media.frames import check_audio, check_video
 from reactor_runtime.media.jpeg_frame import JpegFrame, Payload, pixels_of
 from reactor_runtime.media.metadata import metadata_text
@@ -23,16 +24,21 @@ from reactor_runtime.media.split import BATCH, split
 from reactor_runtime.recording.entries import Metadata
 
 NO_METADATA: Mapping[str, Any] = MappingProxyType({})
+NO_FILES: Mapping[str, OnFile] = MappingProxyType({})
 
 
 class UnpackedBundle(dict[TrackSpec, Payload]):
-    """Hold the payloads of one bundle by track, and the `metadata` of its frames by the track's name, as JSON text."""
+    """Hold the payloads of one bundle by track, and the `metadata` of its frames by the track's name, as JSON text.
 
-    __slots__ = ("metadata",)
+    `on_files` has, by the track's name, what gets the file into which the server encodes a frame.
+    """
+
+    __slots__ = ("metadata", "on_files")
 
     def __init__(self, payloads: Mapping[TrackSpec, Payload], metadata: Mapping[str, str] = NO_METADATA) -> None:
         super().__init__(payloads)
         self.metadata = metadata
+        self.on_files: Mapping[str, OnFile] = NO_FILES
 
     @property
     def arrays(self) -> dict[TrackSpec, NDArray[Any]]:

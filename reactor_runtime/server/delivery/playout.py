@@ -127,9 +127,9 @@ class Playout:
         self._session = ""
 
     def put_bundle(self, bundle: Bundle, ring: RingReader) -> None:
-        """Queue a bundle and start to encode it; return the credit of a bundle of another session at once."""
+        """Queue a bundle and start to encode it; of another session's bundle, only encode what its engine records."""
         if bundle.session != self._session:
-            self._send_credit(Credit(bundle.session, bundle.number, 0.0))
+            self._encode_recorded(bundle, ring)
             return
         self._metrics.arrived(bundle)
         after_flush = self._first_after_flush(bundle)
@@ -140,6 +140,17 @@ class Playout:
         short = not self._queue and sum(frame.height * frame.width for frame in bundle.frames) <= SMALL_PIXELS
         self._encoder.submit(work, partial(self._on_encoded, queued), short=short)
         self._queue.insert(len(self._queue) if self._is_stepped else self._index_of(bundle), queued)
+
+    def _encode_recorded(self, bundle: Bundle, ring: RingReader) -> None:
+        """Encode the frames that have room for their file, and return the credit of the bundle, which is not shown."""
+        credit = Credit(bundle.session, bundle.number, 0.0)
+        recorded = bundle._replace(frames=tuple(frame for frame in bundle.frames if frame.room >= 0), sounds=())
+        if not recorded.frames:
+            self._send_credit(credit)
+            return
+        jobs = plan_jobs(recorded, lambda _: {}, len(self._encoder.threads))
+        work = [partial(run_job, recorded, ring, 0.0, (), job) for job in jobs]
+        self._encoder.submit(work, lambda _: self._send_credit(credit))
 
     def _first_after_flush(self, bundle: Bundle) -> set[str]:
         """Return the tracks of which this is the first bundle after a flush."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound
-from reactor_runtime.ipc.ring import RingReader
+from reactor_runtime.ipc.ring import RingReader, room_for
 from reactor_runtime.media import jpeg, wav
 from reactor_runtime.media.scale import halved
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound, MediaFile
@@ -105,7 +105,8 @@ def plan_jobs(
     First come the best rung of the first encoding of all tracks: one job for each band of a large frame in full size,
     one for all other frames and the sounds. Further jobs have each another rung of full size, or all scaled rungs of an
     encoding. The pixels are kept of frames that are not encoded in full size in the default encoding, and of tracks
-    that `needs_pixels`. A frame that is a JPEG is the file of the top rung, whether a client is on it or not.
+    that `needs_pixels`. A frame that is a JPEG is the file of the top rung, whether a client is on it or not. Frames with
+    room for a file have one of the top rung of the default encoding in any case.
     """
     pixels = BundlePixels()
     files: list[BundleFrame] = []
@@ -115,6 +116,8 @@ def plan_jobs(
     others: dict[tuple[TrackEncoding, int], list[FrameTask]] = {}
     for source in bundle.frames:
         in_use = rungs_of(source.track)
+        if source.room >= 0:
+            in_use = {DEFAULT: (), **in_use} | {DEFAULT: sorted({TOP, *in_use.get(DEFAULT, ())})}
         best_scale = min((DEFAULT.rungs[rung].scale for rung in in_use.get(DEFAULT, ())[:1]), default=0.0)
         if source.jpeg_bytes:
             files.append(source)
@@ -171,15 +174,18 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
     def frames() -> Iterator[EncodedFrame]:
         for source in job.files:
             frame_header = header(source, bundle.due, source.metadata)
+            file = ring.file(source.offset, source.jpeg_bytes)
+            if source.room >= 0:
+                ring.put_file(source.room, file, room_for(source.height, source.width))
             # The author may have got the file from a client of Reactor, with a header of its own.
-            data = replace_header(DEFAULT.container, frame_header, ring.file(source.offset, source.jpeg_bytes))
+            data = replace_header(DEFAULT.container, frame_header, file)
             top = {DEFAULT: {TOP: MediaFile("video", frame_header, data)}}
             yield EncodedFrame(frame_header, top, bundle.interval_s)
         for task in job.tasks:
             source = task.source
             pixels = job.pixels.read(ring, source)
             frame_header = header(source, bundle.due, source.metadata)
-            files = _encode_frame(pixels, task, frame_header)
+            files = _encode_frame(pixels, task, frame_header, ring)
             # Another thread encodes the last band.
             if not files:
                 continue
@@ -203,9 +209,11 @@ def merge_frames(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:
         yield reduce(EncodedFrame.merge, frames)
 
 
-def _encode_frame(pixels: NDArray[np.uint8], task: FrameTask, header: MediaHeader) -> dict[int, MediaFile]:
-    """Return the files of a frame by rung, none while other bands of it are not encoded."""
-    encoding, files, scale = task.encoding, {}, 1.0
+def _encode_frame(
+    pixels: NDArray[np.uint8], task: FrameTask, header: MediaHeader, ring: RingReader
+) -> dict[int, MediaFile]:
+    """Return the files of a frame by rung, none while other bands of it are not encoded; put the best into its room."""
+    source, encoding, files, scale = task.source, task.encoding, {}, 1.0
     for rung in task.rungs:
         while scale > encoding.rungs[rung].scale:
             pixels, scale = halved(pixels), scale / 2
@@ -214,8 +222,12 @@ def _encode_frame(pixels: NDArray[np.uint8], task: FrameTask, header: MediaHeade
             parts = (encoding.encode(pixels, rung),)
         else:
             parts = task.band.parts.add(task.band.number, encoding.encode(pixels[task.band.rows], rung))
-        if parts is not None:
-            files[rung] = MediaFile("video", header, encoding.container.attach(header, encoding.join(parts)))
+        if parts is None:
+            continue
+        file = encoding.join(parts)
+        if source.room >= 0 and encoding is DEFAULT and rung == TOP:
+            ring.put_file(source.room, file, room_for(source.height, source.width))
+        files[rung] = MediaFile("video", header, encoding.container.attach(header, file))
     return files
 
 

@@ -22,7 +22,7 @@ class JpegEncoding:
     # quality 50 half the width and height looks better for the same bytes and takes less time to encode, scaling
     # included.
     rungs = (
-        Rung(85, 1.0, 1.0),
+        Rung(jpeg.QUALITY, 1.0, 1.0),
         Rung(70, 1.0, 0.58),
         Rung(50, 1.0, 0.38),
         Rung(80, 0.5, 0.2),

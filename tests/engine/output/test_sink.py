@@ -10,9 +10,10 @@ import pytest
 
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.engine.output.sink import Black, IpcSink, OutgoingBundle, Piece
+from reactor_runtime.engine.session_log import OnFile
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.messages import Bundle, Message
-from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory, room_for
 from reactor_runtime.media import jpeg
 from reactor_runtime.media.jpeg_frame import JpegFrame
 
@@ -83,3 +84,22 @@ def test_a_frame_s_metadata_goes_with_its_place(ends: Ends) -> None:
     pieces = tuple(Piece(VIDEO, number, frame, 0.0, text) for number, text in enumerate(("", '{"a":"\\u00e9"}')))
     ends.sink.send_bundle(replace(outgoing(1), pieces=pieces))
     assert [each.metadata for each in bundle_of(ends).frames] == ["", '{"a":"\\u00e9"}']
+
+
+def test_the_files_of_frames_are_passed_on_when_their_bundle_is_released(ends: Ends) -> None:
+    files: list[tuple[int, bytes]] = []
+    frame = np.zeros((8, 10, 3), np.uint8)
+
+    def on_file(number: int) -> OnFile | None:
+        return None if number == 1 else lambda file: files.append((number, file))
+
+    pieces = tuple(Piece(VIDEO, number, frame, 0.0, on_file=on_file(number)) for number in range(4))
+    ends.sink.send_bundle(replace(outgoing(7), pieces=pieces))
+    rooms = [frame.room for frame in bundle_of(ends).frames]
+    assert rooms[1] == -1
+    for number in (0, 3):
+        ends.ring.put_file(rooms[number], b"%d" % number, room_for(8, 10))
+    assert files == []
+    for _ in range(2):
+        ends.sink.release(7)
+    assert files == [(0, b"0"), (2, b""), (3, b"3")]

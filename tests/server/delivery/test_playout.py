@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, Credit
-from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory, room_for
+from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.playout import (
     MOST_MESSAGE_BYTES,
     MOST_MESSAGES,
@@ -509,3 +510,17 @@ def test_the_rate_is_that_of_the_frames_shown_in_the_last_two_seconds() -> None:
         times.add_times(stages, frame_at=None)
     assert times.fps(4.0) == pytest.approx(25)
     assert times.fps(99 / 25 + RATE_S) == 0.0
+
+
+async def test_of_another_session_the_frames_that_are_recorded_are_encoded_and_not_shown(
+    fixture: PlayoutFixture,
+) -> None:
+    offset, room = fixture.writer.write(4, [frame(4)], [room_for(2, 2)])
+    pictures = (BundleFrame("video", 4, offset, 2, 2, room=room), BundleFrame("other", 4, offset, 2, 2))
+    fixture.playout.put_bundle(Bundle("another", 4, 1000.0, 0.1, 1000.0, 5, 3, 0.0, pictures), fixture.reader)
+    assert fixture.credited == []
+    fixture.encoder.run_all()
+    assert fixture.credited == [4]
+    assert jpeg.decode(fixture.writer.read_file(room)).shape == (2, 2, 3)
+    await fixture.clock.advance(1.0)
+    assert fixture.shown == []

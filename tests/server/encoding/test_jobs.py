@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound
-from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory, room_for
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame
 from reactor_runtime.server.encoding.encodings import DEFAULT
@@ -218,3 +218,21 @@ def test_metadata_is_in_the_header_of_every_file_of_its_frame() -> None:
         for shown in (frame, frame.as_held(), replace(frame, pixels=np.zeros((8, 8, 3), np.uint8)).with_full_size()):
             headers = [detach(file.data)[0] for file in shown.files[DEFAULT].values()]
             assert [header.metadata for header in headers if header is not None] == [text] * len(shown.files[DEFAULT])
+
+
+@pytest.mark.parametrize("rungs", [[0], [3], []], ids=str)
+def test_a_frame_with_room_for_its_file_has_the_best_one_there(rungs: list[int]) -> None:
+    in_use: RungsInUse = {DEFAULT: rungs} if rungs else {}
+    memory = create_memory()
+    writer = RingWriter(memory)
+    pixels = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8)
+    offset, room = writer.write(0, [pixels], [room_for(720, 1280)])
+    whole = bundle(BundleFrame("video", 7, offset, 720, 1280, room=room))
+    (frame,) = merge_frames(
+        [run_job(whole, RingReader(memory), 0.0, (), job) for job in plan_jobs(whole, lambda _: in_use, THREADS)]
+    )
+    assert list(frame.files) == [DEFAULT]
+    assert sorted(frame.files[DEFAULT]) == sorted({0, *rungs})
+    file = writer.read_file(room)
+    assert detach(frame.files[DEFAULT][0].data)[1] == file
+    assert np.array_equal(jpeg.decode(file), jpeg.decode(jpeg.encode(pixels)))

@@ -1,0 +1,105 @@
+"""`reactor run --record-video`: JPEGs of all frames, whatever clients are sent, and replays that compare them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from reactor_runtime.client import Frame
+from reactor_runtime.media import jpeg
+from reactor_runtime.media.quality import psnr
+from reactor_runtime.recording.file import SessionRecording, read_recording
+from tests.cli.command import reactor
+from tests.server.running import serving, write_project
+from tests.server.session_client import several, visiting
+
+MODEL = """
+class MyModel(ReactorPipeline):
+    state: InputState
+    output: MyOutput
+    fps = 60
+
+    def inference(self):
+        for number in range(10_000):
+            canvas = self.output.empty((64, 96, 3)) if number % 2 else gray(0, 64, 96)
+            canvas[:] = 100 + number % 50
+            canvas[:32] += np.random.randint(0, 9, (32, 96, 3), np.uint8)
+            yield canvas
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", MODEL)
+
+
+async def recorded(
+    project: Path, *options: str, codecs: Sequence[str] | None = None
+) -> tuple[SessionRecording, list[Frame]]:
+    """Return the recording of a session, and the frames that its client got."""
+    with serving(project, "--record", str(project / "sessions"), *options) as server:
+        async with visiting(server.url) as session:
+            if codecs is not None:
+                session.view(codecs=list(codecs))
+            frames = await several(session.frames(), 60)
+        server.wait_for("recorded the session file=")
+    (file,) = (project / "sessions").iterdir()
+    return read_recording(file), frames
+
+
+def jpegs(recording: SessionRecording) -> dict[int, bytes]:
+    """Return the recorded JPEGs of the track, by the number of the frame."""
+    found = {}
+    for frame in recording.frames():
+        assert isinstance(frame.content, bytes)
+        assert (frame.track, frame.quality) == ("main_video", jpeg.QUALITY)
+        found[frame.frame] = frame.content
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "codecs"), [((), None), ((), ["raw"]), (("--codec", "always"), None)], ids=["jpeg", "raw", "h264"]
+)
+async def test_the_jpeg_of_each_frame_is_recorded_whatever_a_client_is_sent(
+    project: Path, options: tuple[str, ...], codecs: list[str] | None
+) -> None:
+    recording, frames = await recorded(project, "--record-video", *options, codecs=codecs)
+    found = jpegs(recording)
+    # Those of the steps that had begun when the client left were not sent, the last but one perhaps.
+    assert len(recording.outputs) - 2 <= len(found) <= len(recording.outputs)
+    assert sorted(found) == list(range(len(found)))
+    assert len(frames) == 60
+    for frame in frames:
+        shown = jpeg.decode(found[frame.seq])
+        if frame.data.startswith(b"\xff\xd8"):
+            assert (shown == frame.array).all()
+        else:
+            assert psnr(shown, frame.array) > 30
+
+
+async def test_a_replay_is_equal_or_compared_with_what_clients_saw(project: Path) -> None:
+    recording, _ = await recorded(project, "--record-video")
+    file = str(recording.path)
+    assert reactor("replay", file, cwd=project).out.startswith("equal: ")
+    code = (project / "pipeline.py").read_text()
+    (project / "pipeline.py").write_text(code.replace("(0, 9, (32", "(0, 8, (32"))
+    outcome = reactor("replay", file, "--tolerance", "30", "--diff", str(project / "diff.html"), cwd=project)
+    assert outcome.code == 0, outcome.err
+    assert re.search(
+        r"accepted: the lowest PSNR is (3|4)\d\.\d dB(; [12] frames? without a JPEG not compared)?$", outcome.out
+    )
+    assert "PSNR of frames 0 to" in (project / "diff.html").read_text()
+    assert reactor("replay", file, "--tolerance", "60", cwd=project).code == 1
+
+
+async def test_all_pixels_are_recorded_by_choice_also_of_arrays_that_are_not_copied(project: Path) -> None:
+    recording, frames = await recorded(project, "--record-video=lossless", codecs=["raw"])
+    found = {frame.frame: frame.content for frame in recording.frames()}
+    assert len(found) == len(recording.outputs)
+    exact = [frame for frame in frames if not frame.data.startswith(b"\xff\xd8")]
+    assert len(exact) > 50
+    assert all(np.array_equal(found[frame.seq], frame.array) for frame in exact)
