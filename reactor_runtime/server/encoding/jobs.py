@@ -105,8 +105,8 @@ def plan_jobs(
     First come the best rung of the first encoding of all tracks: one job for each band of a large frame in full size,
     one for all other frames and the sounds. Further jobs have each another rung of full size, or all scaled rungs of an
     encoding. The pixels are kept of frames that are not encoded in full size in the default encoding, and of tracks
-    that `needs_pixels`. A frame that is a JPEG is the file of the top rung, whether a client is on it or not. Frames with
-    room for a file have one of the top rung of the default encoding in any case.
+    that `needs_pixels`. A frame that is a JPEG is the file of the top rung, whether a client is on it or not. Frames
+    with room for a file have one of the top rung of the default encoding in any case.
     """
     pixels = BundlePixels()
     files: list[BundleFrame] = []
