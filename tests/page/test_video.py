@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.video import BITS, SQUARE, VideoStream, jpeg
+from reactor_runtime.server.encoding.h264_encoding import H264
+from reactor_runtime.wire.fragmented_mp4 import read_message
+from tests.video import BITS, SQUARE, VideoStream, header, jpeg, number_in, numbered
 
 from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer
@@ -183,3 +187,54 @@ def test_a_server_without_video_is_asked_for_none(page: Page, server: FakeServer
     assert (
         page.evaluate("performance.getEntriesByType('resource').filter(({ name }) => /video/.test(name)).length") == 0
     )
+
+
+def test_a_recording_of_video_continues_in_another_file_with_frames_of_another_size(
+    playing: Page, server: FakeServer, tmp_path: Path
+) -> None:
+    record = playing.get_by_role("button", name="Record")
+    expect(record).to_be_visible()
+    small, large = VideoStream(), VideoStream(128)
+    show(playing, server, 1, small.message(1))
+    record.click()
+    server.wait_for("reactor.key")
+    show(playing, server, 2, small.message(2, key=True))
+    expect(record).to_have_attribute("aria-pressed", "true")
+    show(playing, server, 3, small.message(3))
+    with playing.expect_download() as first:
+        server.send_raw(large.message(4))
+    show(playing, server, 5, large.message(5, key=True))
+    expect(record).to_have_attribute("aria-pressed", "true")
+    with playing.expect_download() as second:
+        record.click()
+    for name, download, expected in (("a", first, [(96, 2), (96, 3)]), ("b", second, [(128, 5)])):
+        download.value.save_as(tmp_path / name)
+        with av.open(str(tmp_path / name)) as video:
+            frames = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
+        assert [(frame.shape[0], number_in(frame)) for frame in frames] == expected
+
+
+def test_a_recording_of_video_goes_on_with_a_stream_of_another_rate(
+    playing: Page, server: FakeServer, tmp_path: Path
+) -> None:
+    record, encoder = playing.get_by_role("button", name="Record"), H264.open(1)
+    expect(record).to_be_visible()
+    # The encoder is opened again for another rate, and has other parameter sets.
+    messages = [
+        encoder.encode(numbered(seq), header(seq), 0.04, bits=bits, key=seq == 2)
+        for seq, bits in enumerate((20_000, 20_000, 20_000, 400_000, 400_000), start=1)
+    ]
+    configs = [config for config in (read_message(each).config for each in messages) if config]
+    assert len({config.avcc for config in configs}) == 2
+    show(playing, server, 1, messages[0])
+    record.click()
+    server.wait_for("reactor.key")
+    show(playing, server, 2, messages[1])
+    expect(record).to_have_attribute("aria-pressed", "true")
+    for seq in (3, 4, 5):
+        show(playing, server, seq, messages[seq - 1])
+    with playing.expect_download() as download:
+        record.click()
+    download.value.save_as(tmp_path / "a.mp4")
+    with av.open(str(tmp_path / "a.mp4")) as video:
+        assert [number_in(frame.to_ndarray(format="rgb24")) for frame in video.decode(video=0)] == [2, 3, 4, 5]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
+import av
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.server.running import RunningServer, serving, write_project
-from tests.video import BITS, SQUARE, numbering_model
+from tests.video import BITS, SQUARE, number_in, numbering_model
 
 from .conftest import open_page
-from .test_video import CANVAS, SAMPLE, SIZE, samples
+from .test_video import CANVAS, HIDE, SAMPLE, SIZE, samples
 
 # Counts the frames that are decoded, and breaks the next message where `corrupt` is set.
 COUNT = """
@@ -85,12 +88,61 @@ def test_a_clip_of_video_is_made(page: Page) -> None:
     expect(page.get_by_role("dialog").get_by_role("button", name="Download")).to_be_enabled()
 
 
+@contextlib.contextmanager
+def recording(page: Page, file: Path) -> Iterator[None]:
+    """Record into a file in the block."""
+    record = page.get_by_role("button", name="Record")
+    record.click()
+    expect(record).to_have_attribute("aria-pressed", "true")
+    yield
+    with page.expect_download() as download:
+        record.click()
+    download.value.save_as(file)
+
+
+def frames_of(file: Path) -> list[tuple[float, int]]:
+    """Return the time of each frame of a file of H.264, and the number in its pixels."""
+    with av.open(str(file)) as video:
+        (stream,) = video.streams.video
+        assert stream.codec_context.name == "h264"
+        return [(float(each.time or 0), number_in(each.to_ndarray(format="rgb24"))) for each in video.decode(stream)]
+
+
+def wait_for_frames(page: Page, count: int) -> None:
+    """Wait until so many more frames are decoded."""
+    page.wait_for_function("most => decoded > most", arg=page.evaluate("decoded") + count)
+
+
+def test_a_recording_of_video_has_what_came_from_the_next_key_on(page: Page, tmp_path: Path) -> None:
+    page.evaluate("delete window.MediaRecorder")
+    wait_for_frames(page, 5)
+    with recording(page, tmp_path / "a.mp4"):
+        wait_for_frames(page, 60)
+    shown = frames_of(tmp_path / "a.mp4")
+    (_, first), *_ = shown
+    numbers = [number for _, number in shown]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) > 30
+    times_s = [at_s for at_s, _ in shown]
+    assert (times_s[0], times_s) == (0, sorted(times_s))
+    assert times_s[-1] == pytest.approx((numbers[-1] - first) / 30, abs=0.5)
+
+
+def test_a_recording_of_video_goes_on_while_the_page_is_hidden(page: Page, tmp_path: Path) -> None:
+    wait_for_frames(page, 5)
+    with recording(page, tmp_path / "a.mp4"):
+        page.evaluate(HIDE, True)
+        wait_for_frames(page, 60)
+        page.evaluate(HIDE, False)
+    numbers = [number for _, number in frames_of(tmp_path / "a.mp4")]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) > 30
+
+
 def test_a_page_that_was_hidden_shows_video_again(page: Page) -> None:
     page.wait_for_function("() => decoded > 5")
-    hide = """hidden => { Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
-                          document.dispatchEvent(new Event("visibilitychange")); }"""
-    page.evaluate(hide, True)
-    page.evaluate(hide, False)
+    page.evaluate(HIDE, True)
+    page.evaluate(HIDE, False)
     before = page.evaluate("decoded")
     page.wait_for_function("before => decoded > before + 5", arg=before)
     check(page)

@@ -66,6 +66,11 @@ export class LastSeconds {
     };
   }
 
+  /** Whether the first video track comes as a video stream. */
+  get isVideo() {
+    return this.#frames.at(-1)?.isKey !== undefined;
+  }
+
   #nameOf(kind) {
     return this.#session.tracks.find((track) => track.kind === kind && track.direction === "out")?.name;
   }

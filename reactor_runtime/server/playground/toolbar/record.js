@@ -1,6 +1,9 @@
 /** Makes files of what is shown: a frame as PNG, a recording in a format that the browser supports. */
 
-/** @import { Session } from "../client/reactor.js" */
+/**
+ * @import { Session } from "../client/reactor.js"
+ * @import { PieceRecording } from "./piece_recording.js"
+ */
 
 import { download, timestamp } from "../browser.js";
 
@@ -21,21 +24,32 @@ export function recordingFormat() {
 }
 
 export class Recording {
-  /** Promise of {file, failure}: the File, null if the browser made none, and the error that ended the recording, or null. */
+  /**
+   * Promise of {file, failure, continues}: the File, null if the browser made none, and the error that ended the
+   * recording, or null. With `continues` another recording has to follow.
+   */
   ended;
   #recorder;
 
   /**
    * Start with the first video track and, if sound is on, the first audio track; rejects if the browser cannot record.
+   * Where the track comes as video and there is no sound, its messages are recorded as they are.
    * @param {Session} session
+   * @param {boolean} isVideo
+   * @returns {Promise<Recording | PieceRecording>}
    */
-  static async start(session) {
-    const type = recordingFormat();
-    const names = session.tracks.filter(
-      ({ kind, direction }) => direction === "out" && (kind === "video" || session.speaker.on),
+  static async start(session, isVideo) {
+    const names = firstOfEach(
+      session.tracks.filter(({ kind, direction }) => direction === "out" && (kind === "video" || session.speaker.on)),
     );
     if (!names.length) throw new Error("there is nothing to record");
-    return new Recording(await session.stream(...firstOfEach(names)), type, session.model);
+    if (isVideo && names.length === 1) {
+      const { PieceRecording } = await import("./piece_recording.js");
+      const recording = await PieceRecording.start(session, names[0]);
+      if (recording) return recording;
+    }
+    const type = recordingFormat();
+    return new Recording(await session.stream(...names), type, session.model);
   }
 
   constructor(stream, mimeType, model) {
@@ -49,7 +63,7 @@ export class Recording {
         for (const track of stream.getTracks()) track.stop();
         const type = mimeType.split(";")[0];
         const name = `${model}-${timestamp()}.${type.split("/")[1]}`;
-        resolve({ file: pieces.length ? new File(pieces, name, { type }) : null, failure });
+        resolve({ file: pieces.length ? new File(pieces, name, { type }) : null, failure, continues: false });
       };
     });
     this.#recorder.start(1000);

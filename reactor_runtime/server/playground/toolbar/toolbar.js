@@ -80,7 +80,7 @@ export async function attach({ session, stage, before, controls, canvases, onErr
   async function toggle() {
     if (recording) return (await recording).stop();
     // Set at once, or a second press would start another one.
-    recording = Recording.start(session);
+    recording = Recording.start(session, lastSeconds.isVideo);
     const { ended } = await recording.catch((error) => {
       recording = null;
       throw error;
@@ -90,7 +90,7 @@ export async function attach({ session, stage, before, controls, canvases, onErr
     const tick = setInterval(() => setText(clock, clockOf(performance.now() - began)), 250);
     setText(clock, "0:00");
     window.addEventListener("beforeunload", confirmLeaving);
-    ended.then(({ file, failure }) => {
+    ended.then(({ file, failure, continues }) => {
       if (file) download(file, file.name);
       if (failure) onError("The recording ended by itself and was saved", failure.message);
       window.removeEventListener("beforeunload", confirmLeaving);
@@ -98,6 +98,7 @@ export async function attach({ session, stage, before, controls, canvases, onErr
       setText(clock, "");
       record.ariaPressed = "false";
       recording = null;
+      if (continues) record.click();
     });
   }
 

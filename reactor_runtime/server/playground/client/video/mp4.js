@@ -42,7 +42,7 @@ export function readVideo(buffer) {
 }
 
 /** Yield the boxes between two places; `start` and `end` are those of their content. */
-function* boxes(view, start, end) {
+export function* boxes(view, start, end) {
   for (let [at, count] = [start, 0]; at !== end; count += 1) {
     const size = at + BOX_BYTES <= end ? view.getUint32(at) : 0;
     if (size < BOX_BYTES || size > end - at || count === MOST_BOXES)
