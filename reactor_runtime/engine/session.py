@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from reactor_runtime.authoring.events.messages import ClientInfo
+from reactor_runtime.authoring.styles.app import StepCompleted
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.batch import Batch
 from reactor_runtime.engine.seeds import MOST_SEEDS, SharedGenerators, seed_generators
@@ -99,6 +100,8 @@ class ModelSession:
         self.steps = 0
         # Why the model skips steps now; "" while it makes them.
         self.refusal = ""
+        # What the newest step of an app has reported, if it has.
+        self.completed: StepCompleted | None = None
         # Whether the exception of the model's code is one after which it has to be loaded again.
         self.crashed = False
         # The reason that the model gave when it ended the session.

@@ -16,6 +16,7 @@ from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.styles.app import StepCompleted
 from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.values.upload import UploadedFile
@@ -213,6 +214,11 @@ class SessionHost:
     def refusal(self) -> str:
         """Return why the model skips steps now; "" while it makes them, and without a session."""
         return "" if self._current is None else self._current[0].refusal
+
+    @property
+    def completed(self) -> StepCompleted | None:
+        """Return what the newest step of an app has reported; None if it has not, and without a session."""
+        return None if self._current is None else self._current[0].completed
 
     @property
     def keeps_sessions(self) -> bool:

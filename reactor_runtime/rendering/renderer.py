@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.styles.app import StepCompleted
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.clips.reading import read_frames
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
 from reactor_runtime.engine.dispatch import CheckedEvent
-from reactor_runtime.engine.first_step import SLOW_HINTS
-from reactor_runtime.errors import Location, ReactorError
-from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Started
+from reactor_runtime.engine.first_step import SLOW_HINTS, step_facts
+from reactor_runtime.engine.output.unpack import Unpack as UnpackOutput
+from reactor_runtime.engine.output.unpack import UnpackedBundle, metadata_by_track
+from reactor_runtime.errors import Location, ModelFailed, ReactorError
+from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Started, StartSession
 from reactor_runtime.rendering.script import Script, ScriptedEvent, ScriptedMedia, When
-from reactor_runtime.testing.recorder import Frame
-from reactor_runtime.testing.studio import CLIENT, Studio
+from reactor_runtime.testing.recorder import Frame, Message
+from reactor_runtime.testing.studio import CLIENT, JOINED_AT_UNIX, PATIENCE_S, Studio
 
 # Of the model's time: how often the frames are handed out.
 SLICE_S = 0.040
@@ -34,6 +39,7 @@ DEFAULT_FPS = 30.0
 SOUND_PIECE_S = 0.020
 # Times of frames are multiples of a rate, with rounding.
 ROUNDING_S = 1e-6
+NO_STEP_HINT = "a model that waits for an event or an input gets it with --script"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +51,50 @@ class Played:
     warnings: list[ReactorError] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class StepMade:
+    """Describe a step: its number from 1, seconds, tracks, the metadata of their frames, messages, files and error."""
+
+    step: int
+    elapsed_s: float
+    tracks: list[dict[str, Any]]
+    metadata: Mapping[str, Any]
+    messages: list[Message]
+    files: Mapping[str, bytes]
+    error: str | None
+
+
+class Options(TypedDict, total=False):
+    """The options of a rendering; see Renderer."""
+
+    fps: float | None
+    most_steps: int | None
+    seed: int | None
+    on_made: Callable[[StepMade], object] | None
+
+
 class Renderer(Studio[Model]):
     """Play one session of a model without a client, as fast as it computes.
 
     A step starts when its first frame is due, and an event of the script is handled before the first step that starts
     at its time or later. `fps` is the rate of the model, by default the one that its class declares, else 30. `steps`
-    counts those of a model whose style has steps.
+    counts those of a model whose style has steps. `most_steps` are made at most, without those that the model skips;
+    `on_made` gets each. `seed` is for the generators of random numbers.
     """
 
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
     _works_ahead: ClassVar[bool] = False
 
     def __init__(
-        self, contract: Contract, config: GivenConfig | Mapping[str, Any], project: Path, *, fps: float | None = None
+        self,
+        contract: Contract,
+        config: GivenConfig | Mapping[str, Any],
+        project: Path,
+        *,
+        fps: float | None = None,
+        most_steps: int | None = None,
+        seed: int | None = None,
+        on_made: Callable[[StepMade], object] | None = None,
     ) -> None:
         # Without a server no rate can follow the compute time.
         paced = replace(contract, fps=fps or contract.fps or DEFAULT_FPS)
@@ -66,6 +103,10 @@ class Renderer(Studio[Model]):
         if fps is not None:
             self._slot.runtime.output_buffer.set_fps(fps)
         self.steps = 0
+        self._made = 0
+        self._most_steps = most_steps
+        self._seed = seed
+        self._on_made = on_made
         self._script = Script()
         self._at_step: dict[int, list[Callable[[], None]]] = {}
         # The newest file of each input track.
@@ -86,11 +127,11 @@ class Renderer(Studio[Model]):
 
     @classmethod
     def load(
-        cls, contract: Contract, config: GivenConfig | Mapping[str, Any], project: Path, *, fps: float | None = None
+        cls, contract: Contract, config: GivenConfig | Mapping[str, Any], project: Path, **options: Unpack[Options]
     ) -> Self:
         """Load the model; raise LoadError at the author's line if it fails."""
         try:
-            return cls(contract, config, project, fps=fps)
+            return cls(contract, config, project, **options)
         except (ReactorError, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -114,19 +155,20 @@ class Renderer(Studio[Model]):
     def _play(self, script: Script, seconds: float, is_stopped: Callable[[], bool]) -> Iterator[Played]:
         recorder = self._recorder
         self._script = script
-        self.connect()
+        self._connect(StartSession(f"s-{next(self._numbers)}", CLIENT, JOINED_AT_UNIX, seed=self._seed))
         self._slot.hold_steps(False)
-        end_s = 0.0
+        end_s, progress = 0.0, (0, 0.0)
         while end_s < seconds and not (recorder.ended or is_stopped()):
             goal_s = min(end_s + SLICE_S, seconds)
             over = self._wait.advance(
-                lambda: bool(recorder.failures) or recorder.ended or is_stopped(),
+                lambda: bool(recorder.failures) or recorder.ended or is_stopped() or self._is_over,
                 recorder.began + goal_s - self.clock.now(),
             )
             end_s = min(self.clock.now() - recorder.began, seconds) if over else goal_s
             shown = [frame for frame in recorder.take_shown() if frame.due_s < seconds - ROUNDING_S]
             recorder.messages.clear()
-            recorder.unread.clear()
+            if self._on_made is None:
+                recorder.unread.clear()
             # A session that is over has shown its last frame at this moment.
             if over and shown:
                 last_s = max(frame.due_s for frame in shown) + 1 / self._slot.runtime.output_buffer.fps
@@ -135,6 +177,16 @@ class Renderer(Studio[Model]):
             self._wait.raise_failure()
             if over:
                 return
+            progress = progress if progress[0] == self._made else (self._made, end_s)
+            if self._most_steps is not None and end_s - progress[1] > PATIENCE_S:
+                reason = f": it skips its steps: {self.refusal}" if self.refusal else ""
+                message = f"the model has made {self._made} of {self._most_steps} steps, and none in {PATIENCE_S:g} s"
+                raise ModelFailed(f"{message}{reason}", hint=NO_STEP_HINT)
+
+    @property
+    def _is_over(self) -> bool:
+        """Return whether all steps have been made and shown."""
+        return self._most_steps is not None and self._made >= self._most_steps and not self._recorder.has_queued
 
     def _on_started(self, started: Started) -> None:
         for file in self._script.media:
@@ -155,10 +207,35 @@ class Renderer(Studio[Model]):
         else:
             self.clock.call_at(at - ROUNDING_S, callback)
 
-    def _on_step(self, output: object, compute_s: float) -> None:  # noqa: ARG002  (the signature of Studio)
+    def _on_step(self, output: object, compute_s: float) -> None:
         self.steps += 1
+        skipped = is_idle(output) and bool(self.refusal)
+        if not skipped:
+            self._made += 1
+            if self._on_made is not None:
+                self._on_made(self._described(output, compute_s))
+        if self._made == self._most_steps:
+            self._slot.hold_steps(True)
         for callback in self._at_step.pop(self.steps, ()):
             callback()
+
+    def _described(self, output: object, compute_s: float) -> StepMade:
+        bundles: list[UnpackedBundle] = []
+        if not is_idle(output):
+            # The engine raises at the author's line.
+            with contextlib.suppress(TypeError, ValueError):
+                bundles = UnpackOutput(self._contract)(output)
+        completed = self._slot.completed or StepCompleted()
+        messages, self._recorder.unread = self._recorder.unread, []
+        return StepMade(
+            self._made,
+            compute_s if completed.elapsed is None else completed.elapsed,
+            step_facts(bundles, None)["tracks"],
+            metadata_by_track(bundles),
+            messages,
+            completed.files,
+            None if completed.error is None else str(completed.error),
+        )
 
     def _send(self, event: ScriptedEvent) -> None:
         if self._recorder.ended:

@@ -6,13 +6,14 @@ import contextlib
 import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from reactor_runtime.authoring.events.messages import CommandError
+from reactor_runtime.authoring.styles.app import StepCompleted
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.authoring.styles.styles import style_of
@@ -32,12 +33,14 @@ class StepResult:
 
     `output` is the value that `inference()` yielded, or `process_output()` returned, None for Idle and a skipped step;
     its arrays are copies. `compute_time` is its duration in real seconds, the only field that differs from run to run.
-    `messages` are those since the step before.
+    `messages` are those since the step before. `files` and `error` are those of a `StepCompleted`.
     """
 
     output: Any
     compute_time: float
     messages: list[Message]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    error: object = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,8 +73,8 @@ class PipelineExecutor(Studio[M]):
                 "use reactor_runtime.testing.Studio"
             )
         super().__init__(model, config)
-        # Output and duration of the newest step of a `next()`.
-        self._newest: tuple[object, float] | None = None
+        # Output and duration of the newest step of a `next()`, and what it has reported.
+        self._newest: tuple[object, float, StepCompleted] | None = None
         self._makes_step = False
         self._returned: object = None
 
@@ -158,9 +161,9 @@ class PipelineExecutor(Studio[M]):
         with self._one_step():
             self._wait.until(lambda: self._newest is not None or recorder.ended, f"{method}() to yield or return")
         assert self._newest is not None, "`until` raises if the session fails, so a step was made"
-        output, compute_s = self._newest
+        output, compute_s, completed = self._newest
         messages, recorder.unread = recorder.unread, []
-        return StepResult(output, compute_s, messages)
+        return StepResult(output, compute_s, messages, completed.files, completed.error)
 
     @contextlib.contextmanager
     def _one_step(self) -> Iterator[None]:
@@ -178,7 +181,8 @@ class PipelineExecutor(Studio[M]):
 
     def _on_step(self, output: object, compute_s: float) -> None:
         if self._makes_step:
-            self._newest = None if is_idle(output) else copy_output(output), compute_s
+            shown = None if is_idle(output) else copy_output(output)
+            self._newest = shown, compute_s, self._slot.completed or StepCompleted()
             self._slot.hold_steps(True)
 
 

@@ -122,6 +122,11 @@ class OutputRecorder:
         self.messages.clear()
         self.unread.clear()
 
+    @property
+    def has_queued(self) -> bool:
+        """Return whether bundles wait to be due."""
+        return bool(self._queued)
+
     def take_shown(self) -> list[Frame]:
         """Remove the frames whose bundles have been due, and return them, oldest first."""
         queued = {id(frame) for _, frames in self._queued.values() for frame in frames}

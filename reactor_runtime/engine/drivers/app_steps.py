@@ -43,6 +43,7 @@ class _Steps:
     async def _make(self) -> object:
         # An earlier exception may have kept the session, for other code.
         self._session.crashed = False
+        self._session.completed = None
         try:
             given = await self._app.process_input()
         except ApplicationError as error:
@@ -64,6 +65,7 @@ class _Steps:
         returned = await self._process(outcome)
         if not isinstance(returned, StepCompleted):
             return returned
+        self._session.completed = returned
         if returned.error is not None:
             logger.warning("a step reports an error: %s", returned.error)
         self._timer.given_s = returned.elapsed
