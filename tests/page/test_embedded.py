@@ -100,6 +100,14 @@ def test_the_frame_covers_its_place_and_the_pointer_is_right(page: Page, server:
     assert server.wait_for("drop") == {"x": pytest.approx(left, abs=0.01), "y": pytest.approx(0.5, abs=0.01)}
 
 
+def test_the_stage_fills_a_frame_as_low_as_a_phone_on_its_side(embedded: Page) -> None:
+    """Where the page itself has the drawer open, and leaves room for the bar."""
+    embedded.set_viewport_size({"width": 844, "height": 390})
+    for part in (".front", ".stage"):
+        box = embedded.locator(part).bounding_box()
+        assert box == {"x": 0, "y": 0, "width": 844, "height": 390}
+
+
 def test_without_hints_there_is_the_frame_alone(page: Page, server: FakeServer) -> None:
     server.script.events = WALKER
     server.script.sounds = {"music": 44100}
