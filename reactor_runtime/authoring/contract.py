@@ -16,7 +16,14 @@ from reactor_runtime.authoring.events.messages import ModelMessage, message_sche
 from reactor_runtime.authoring.events.moderate import METHOD, check_moderate, moderates
 from reactor_runtime.authoring.events.state import StateSpec
 from reactor_runtime.authoring.styles.block import mark_of_model
-from reactor_runtime.authoring.styles.model import Model, declared_state, number_of, outputs_of
+from reactor_runtime.authoring.styles.model import (
+    Model,
+    declared_seat_state,
+    declared_state,
+    number_of,
+    outputs_of,
+)
+from reactor_runtime.authoring.styles.seat import seats_of
 from reactor_runtime.authoring.styles.styles import NO_MODEL_HINT, Style, style_of
 from reactor_runtime.authoring.tracks.discovery import find, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
@@ -37,7 +44,8 @@ class Contract:
     `inputs` maps attributes to Input classes; `fps` is None if the rate follows the compute time.
     `batches` is how many batches may be queued however small `buffer_size` is: 0, 1 or 2. `moderates` is true if the
     model has a method `moderate`, and values for it. With `shared` every client of a session may send events.
-    `sessions_per_model` is how many sessions share a loaded model.
+    `sessions_per_model` is how many sessions share a loaded model. A session has `seats` controllers, each with a
+    `seat_state`.
     """
 
     model: type[Model]
@@ -46,12 +54,15 @@ class Contract:
     outputs: tuple[type[Output], ...]
     inputs: Mapping[str, type[Input]]
     state: StateSpec | None
+    seat_state: StateSpec | None
     events: Mapping[str, EventSpec]
     messages: Mapping[str, type[ModelMessage]]
     on_connected: HookSpec | None
     on_disconnected: HookSpec | None
     on_session_started: HookSpec | None
     on_session_ended: HookSpec | None
+    on_joined: HookSpec | None
+    on_left: HookSpec | None
     on_file: EventSpec | None
     fps: float | None
     max_fps: float
@@ -60,6 +71,7 @@ class Contract:
     moderates: bool
     shared: bool
     sessions_per_model: int
+    seats: int
 
     @classmethod
     def of(cls, model: type) -> Contract:
@@ -103,9 +115,11 @@ class Contract:
     def _compile(cls, model: type[Model], style: Style) -> Contract:
         declared = declared_state(model)
         state = None if declared is None else StateSpec.of(declared)
+        of_seat = declared_seat_state(model)
+        seat_state = None if of_seat is None else StateSpec.of(of_seat)
         outputs, inputs = outputs_of(model) or style.default_outputs, inputs_of(model)
         handlers = handlers_of(model).values()
-        events = _events(state, handlers)
+        events = _events(state, seat_state, handlers)
         messages = _messages(model, events.values())
         for record in (*outputs, *inputs.values(), *messages.values()):
             make_dataclass(record)
@@ -122,12 +136,15 @@ class Contract:
             outputs=outputs,
             inputs=inputs,
             state=state,
+            seat_state=seat_state,
             events=events,
             messages=messages,
             on_connected=_hook("connected", handlers),
             on_disconnected=_hook("disconnected", handlers),
             on_session_started=_hook("session_started", handlers),
             on_session_ended=_hook("session_ended", handlers),
+            on_joined=_hook("joined", handlers),
+            on_left=_hook("left", handlers),
             on_file=_written(handlers).get(UPLOAD_EVENT),
             fps=_rate_of(model, style),
             max_fps=float(number_of(model, "max_fps")),
@@ -137,7 +154,24 @@ class Contract:
             # An author may use the name for something else.
             shared=inspect.getattr_static(model, "shared", False) is True,
             sessions_per_model=int(number_of(model, "sessions_per_model")),
+            seats=seats_of(model),
         )
+
+    def with_seats(self, seats: int) -> Contract:
+        """Return the contract with so many seats: `load()` can set them."""
+        return self if seats == self.seats else replace(self, seats=seats)
+
+    @property
+    def has_seats(self) -> bool:
+        """Return whether the model has `self.seats`; an author may use the name for something else."""
+        return self.seats > 1 or self.seat_state is not None
+
+    @property
+    def output_tracks(self) -> tuple[TrackSpec, ...]:
+        """Return the output tracks, and in a model with several seats also those of each seat."""
+        outputs = [track for track in self.tracks if track.direction == "out"]
+        seats = range(self.seats) if self.seats > 1 else ()
+        return (*outputs, *(replace(track, seat=seat) for seat in seats for track in outputs))
 
     @property
     def follows_clients(self) -> bool:
@@ -212,8 +246,9 @@ class Contract:
     def _declaration_of(self, event: EventSpec, field: FieldSpec) -> tuple[str, Location | None]:
         """Return the owner of a value that clients set, as errors name it, and where the value is declared."""
         if event.method is None:
-            assert self.state is not None, "only a state has events without a method"
-            return f"{self.state.cls.__name__}.", location_of(self.state.cls, field.name)
+            state = self.seat_state if event.of_seat else self.state
+            assert state is not None, "only a state has events without a method"
+            return f"{state.cls.__name__}.", location_of(state.cls, field.name)
         method = innermost(inspect.getattr_static(self.model, event.method))
         return f"{method.__qualname__}: ", location_of(method, field.name)
 
@@ -225,6 +260,7 @@ class Contract:
                 "field": event.field,
                 "parameters": event.parameters_schema(),
                 "replies": self._replies(event),
+                **({"host": True} if event.of_host and self.seats > 1 else {}),
             }
             for event in self.events.values()
         }
@@ -241,6 +277,7 @@ class Contract:
             "tracks": tracks,
             "schema": {**schema, "types": types},
             **{rule: True for rule, holds in rules.items() if holds},
+            **({"seats": self.seats} if self.seats > 1 else {}),
         }
 
     @property
@@ -263,20 +300,26 @@ def _rate_of(model: type[Model], style: Style) -> float | None:
     return None if fps is None else float(fps)
 
 
-def _events(state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
+def _events(state: StateSpec | None, seat_state: StateSpec | None, handlers: Iterable[Handler]) -> dict[str, EventSpec]:
     """Return the generated events, then the declared ones; a declared `set_<field>` replaces the generated one."""
     written = {name: event for name, event in _written(handlers).items() if name != UPLOAD_EVENT}
-    fields: dict[str, FieldSpec] = {}
-    for field in state.fields if state else ():
-        setter = f"set_{field.name}"
-        if not field.info.read_only:
-            fields[setter] = field
-        elif setter in written:
-            raise TypeError(f"{written[setter].method} is the event {setter}, but {field.name} is read_only; drop one")
-    setters = {
-        name: _replacing(written[name], field) if name in written else _setter(field) for name, field in fields.items()
-    }
-    return {**setters, **{name: event for name, event in written.items() if name not in fields}}
+    setters: dict[str, EventSpec] = {}
+    for owner in (state, seat_state):
+        for field in owner.fields if owner else ():
+            name = f"set_{field.name}"
+            if name in setters:
+                assert state is not None, "both states have the field"
+                assert owner is not None, "its fields are read"
+                with declared_at(owner.cls, field.name):
+                    raise TypeError(f"{owner.cls.__name__}.{field.name} is a field of {state.cls.__name__} too")
+            if field.info.read_only:
+                if event := written.get(name):
+                    raise TypeError(f"{event.method} is the event {name}, but {field.name} is read_only; drop one")
+                continue
+            setter = _replacing(written[name], field) if name in written else _setter(field)
+            of_seat = owner is seat_state
+            setters[name] = replace(setter, of_seat=of_seat, of_host=not (of_seat or field.info.shared))
+    return {**setters, **{name: event for name, event in written.items() if name not in setters}}
 
 
 def _written(handlers: Iterable[Handler]) -> dict[str, EventSpec]:

@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 # The entries of a log for clients that come and go; no event of a model is called so.
 JOINED, LEFT = "reactor.joined", "reactor.left"
+# The seat that sets the state of all.
+HOST = 0
 MOST_WAITING = 1000
 MOST_WAITING_BYTES = 4 << 20
 LONGEST_S = 0.05
@@ -58,6 +60,10 @@ def check_event(
     if spec is None:
         known = ", ".join(sorted(events)) or "none"
         return refusal(event, ErrorCode.UNKNOWN_EVENT, f"the model has no event {event.name!r}; it has: {known}")
+    if spec.of_host and event.seat != HOST:
+        return refusal(
+            event, ErrorCode.NOT_CONTROLLER, f"only the host, the client in seat {HOST}, may send {event.name}"
+        )
     try:
         return CheckedEvent(event, spec, spec.validate(event.data_json, uploads))
     except InvalidEvent as error:
@@ -118,7 +124,7 @@ class ClientHooks(Protocol):
     """Call the hooks of the model for clients that come and go."""
 
     async def apply(self, change: ClientChange) -> None:
-        """Call `@connected` or `@disconnected` for a client, if that is due."""
+        """Call the hooks for a client that has come or gone, as far as they are due."""
 
 
 class Dispatcher:
@@ -146,8 +152,9 @@ class Dispatcher:
         self._send = send
         self._waiting: deque[_Numbered | ClientChange | RequestedSteps] = deque()
         self._waiting_bytes = 0
-        self._accepted = 0
-        self._newest: dict[str, int] = {}
+        # The number of the last event of each seat, and of the last one of each name.
+        self._accepted = list(session.applied)
+        self._newest: dict[tuple[int, str], int] = {}
 
     @property
     def waiting(self) -> bool:
@@ -168,8 +175,8 @@ class Dispatcher:
         if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_WAITING_BYTES:
             return False
         self._waiting_bytes += size
-        self._waiting.append(replace(requested, first=self._accepted + 1))
-        self._accepted += len(requested.inputs)
+        self._waiting.append(replace(requested, first=self._accepted[HOST] + 1))
+        self._accepted[HOST] += len(requested.inputs)
         self._session.wake()
         return True
 
@@ -194,16 +201,17 @@ class Dispatcher:
     def accept(self, checked: CheckedEvent) -> None:
         """Number and keep an event, or refuse it if 1,000 or 4 MiB wait.
 
-        Of the waiting events of one kind with `dedupe` only the newest runs.
+        Of the waiting events of one kind and seat with `dedupe` only the newest runs.
         """
         size = len(checked.event.data_json)
         if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_WAITING_BYTES:
             self._send(too_many(checked.event))
             return
         self._waiting_bytes += size
-        self._accepted += 1
-        self._newest[checked.spec.name] = self._accepted
-        self._waiting.append(_Numbered(self._accepted, checked))
+        seat = checked.event.seat
+        self._accepted[seat] += 1
+        self._newest[seat, checked.spec.name] = self._accepted[seat]
+        self._waiting.append(_Numbered(self._accepted[seat], checked))
         self._session.wake()
 
     def accept_change(self, change: ClientChange) -> None:
@@ -269,8 +277,8 @@ class Dispatcher:
             await self._apply_change(waiting, hooks)
             return
         self._waiting_bytes -= len(waiting.checked.event.data_json)
-        spec = waiting.checked.spec
-        await self._run_event(waiting, skipped=spec.dedupe and self._newest[spec.name] != waiting.n)
+        event, spec = waiting.checked.event, waiting.checked.spec
+        await self._run_event(waiting, skipped=spec.dedupe and self._newest[event.seat, spec.name] != waiting.n)
 
     async def _run_event(
         self, waiting: _Numbered, *, skipped: bool = False, sends_refusal: bool = True
@@ -280,7 +288,8 @@ class Dispatcher:
         if log is not None:
             session = self._session
             log.on_event(session.steps, waiting.checked.event, skipped=skipped, waiting=False)
-        with self._session.handling(waiting.n, waiting.checked.event.arrived_at):
+        event = waiting.checked.event
+        with self._session.handling(waiting.n, event.arrived_at, event.seat):
             if skipped:
                 answer: EventApplied | EventRefused | None = self._answer(waiting, None)
             else:
@@ -296,7 +305,10 @@ class Dispatcher:
     async def _apply_change(self, change: ClientChange, hooks: ClientHooks | None) -> None:
         session, log = self._session, self._session.log
         if log is not None:
-            data = {"client": change.client.id, "role": change.client.role, "joined_at": change.client._joined_at_unix}
+            client = change.client
+            data = {"client": client.id, "role": client.role, "joined_at": client._joined_at_unix}
+            if client.seat != HOST:
+                data["seat"] = client.seat
             name = JOINED if change.joined else LEFT
             event = ClientEvent(session.id, change.client.id, None, name, json.dumps(data))
             log.on_event(session.steps, event, skipped=False, waiting=session.is_reading())
@@ -345,7 +357,11 @@ class Dispatcher:
     async def _call_handler(self, checked: CheckedEvent) -> object:
         spec = checked.spec
         arguments = checked.arguments
-        sender = self._session.find_client(checked.event.client)
+        if spec.of_seat and spec.method is None:
+            assert spec.field is not None, "an event without a method sets a field"
+            setattr(self._state.seats[checked.event.seat].state, spec.field, arguments[spec.field])
+            return None
+        sender = self._session.find_sender(checked.event)
         if spec.client_parameter is not None and sender is not None:
             arguments = {**arguments, spec.client_parameter: sender}
         return await self._call(self._served.model, spec, self._session, arguments)

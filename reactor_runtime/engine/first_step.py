@@ -57,7 +57,7 @@ def output_warnings(bundles: Bundles, step_s: float | None, *, warmed_up: bool =
         frames = [frame for bundle in bundles if (frame := _pixels(track, bundle[track])) is not None]
         if frames and all(frame.max() <= _DARKEST for frame in frames):
             level = "is 0" if not any(frame.any() for frame in frames) else "is 0 or 1 of 255"
-            found.append((f"{track.name} is black in the first step: every value {level}", _BLACK_HINT))
+            found.append((f"{track.key} is black in the first step: every value {level}", _BLACK_HINT))
     if step_s is not None and step_s > SLOW_S:
         late = f"the first step took {step_s:.1f} s, and an event waits for the end of a step"
         found.append((late, SLOW_AFTER_WARM_UP_HINT if warmed_up else SLOW_HINT))
@@ -81,7 +81,7 @@ def step_facts(bundles: Bundles, step_s: float | None) -> dict[str, Any]:
 def _track_facts(track: TrackSpec, payloads: Sequence[Payload]) -> dict[str, Any]:
     first = payloads[0]
     facts = {
-        "name": track.name,
+        "name": track.key,
         "kind": track.kind,
         "dtype": "JPEG" if isinstance(first, JpegFrame) else str(first.dtype),
     }
@@ -116,11 +116,11 @@ class BlackWatch:
             sample = frame[:: max(1, height // _SAMPLED), :: max(1, width // _SAMPLED)]
             # The check of the first step reports a track that was never bright.
             if sample.max() > _DARKEST:
-                self._black[track.name] = 0
-            elif track.name in self._black:
-                self._black[track.name] += 1
-                if self._black[track.name] == BLACK_SAMPLES:
-                    found.append(track.name)
+                self._black[track.key] = 0
+            elif track.key in self._black:
+                self._black[track.key] += 1
+                if self._black[track.key] == BLACK_SAMPLES:
+                    found.append(track.key)
         return found
 
 

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from reactor_runtime import errors
+from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.styles.model import Model
@@ -27,11 +28,13 @@ from reactor_runtime.engine.reload.reloader import Reloader
 from reactor_runtime.engine.runners import ModelRunners
 from reactor_runtime.engine.seeds import SharedGenerators
 from reactor_runtime.engine.served import ServedModel
-from reactor_runtime.engine.session_host import SessionHost
+from reactor_runtime.engine.session_host import SessionHost, loaded_seats
 from reactor_runtime.engine.step_turns import StepTurns
 from reactor_runtime.ipc import messages as ipc
 
 logger = logging.getLogger(__name__)
+
+OTHER_SEATS = "load() has set another number of seats: restart the server"
 
 
 class Host:
@@ -101,6 +104,8 @@ class Host:
                 self.slots[0].attach(model, contract)
                 author.call_load(model, config, project)
                 contract.style.check_loaded(model)
+                if loaded_seats(model) != self.slots[0].served.contract.seats:
+                    raise errors.LoadError(OTHER_SEATS, where=location_of(contract.model, "load"))
             except errors.ReactorError:
                 self.slots[0].attach(self.served.model, self.served.contract)
                 raise

@@ -125,6 +125,7 @@ class Recorder:
             joined_at=start.joined_at_unix,
             started_at=time.time(),
             versions=_versions(),
+            seat=start.seat,
         )
         sources = {} if reloaded is None else reloaded.sources
         self._queue.put(_Start(self._options, self._project, header, sources, self._most_held_bytes), 0)
@@ -206,7 +207,7 @@ class _SessionRecorder:
             return ()
         on_files: list[dict[str, OnFile]] = []
         for bundle in bundles:
-            frames = {track.name: array for track, array in bundle.items() if array.ndim == 3}
+            frames = {track.key: array for track, array in bundle.items() if array.ndim == 3}
             numbers = {track: next(self._frames[track]) for track in frames}
             if self._video == "jpeg":
                 on_files.append({track: partial(self._put_file, track, number) for track, number in numbers.items()})
@@ -226,7 +227,7 @@ class _SessionRecorder:
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool = False) -> None:
         self._end_at_other_contract()
         client = "" if event.client == self._client else event.client
-        entry = EventEntry(step, event.name, event.data_json, skipped, client, waiting)
+        entry = EventEntry(step, event.name, event.data_json, skipped, client, waiting, event.seat)
         self._writing.put(entry, ENTRY_BYTES + len(event.data_json))
 
     def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None:

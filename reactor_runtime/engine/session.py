@@ -18,15 +18,17 @@ from reactor_runtime.engine.seeds import MOST_SEEDS, SharedGenerators, seed_gene
 from reactor_runtime.engine.session_log import ReloadOutcome, SessionLog
 from reactor_runtime.engine.step_turns import StepTurn
 from reactor_runtime.engine.trace import TraceRecorder
-from reactor_runtime.ipc.messages import StepRequest
+from reactor_runtime.ipc.messages import ClientEvent, StepRequest
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+# The number of the last event of each seat that was applied.
+Applied = tuple[int, ...]
 MOST_UNSHOWN = 1000
-# The session and number of the event whose handler runs.
-_handled: ContextVar[tuple[str, int]] = ContextVar("reactor_handled", default=("", 0))
+# The session of the event whose handler runs, its number and its seat.
+_handled: ContextVar[tuple[str, int, int]] = ContextVar("reactor_handled", default=("", 0, 0))
 
 
 class SessionStopped(Exception):
@@ -41,7 +43,8 @@ class ModelSession:
     now, by id. `deserted` pauses steps while none of them is. A driver sets `crashed` before it raises an exception
     after which the model has to be loaded again. `steps` counts the outputs of the model, and its Idles; `log` receives
     what happens. A `stepped` session makes the steps that are requested; `seed` is set in the generators of random
-    numbers. With `former` it continues a session that was reset: with its clients, as a new session for the model.
+    numbers. Events are counted for each of the `seats`. With `former` it continues a session that was reset: with its
+    clients, as a new session for the model.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class ModelSession:
         is_reading: Callable[[], bool] = lambda: False,
         stepped: bool = False,
         seed: int | None = None,
+        seats: int = 1,
         former: ModelSession | None = None,
         step_turn: StepTurn | None = None,
         generators: SharedGenerators | None = None,
@@ -89,8 +93,9 @@ class ModelSession:
         self.input_pending = False
         self._held: bool = former is not None and former._held
         self._clock = clock
-        self.applied: int = 0 if former is None else former.applied
-        self._unshown: deque[tuple[int, float]] = deque(maxlen=MOST_UNSHOWN)
+        self.applied: Applied = (0,) * seats if former is None else former.applied
+        # The number, the seat and the arrival of events that no frame has shown.
+        self._unshown: deque[tuple[int, int, float]] = deque(maxlen=MOST_UNSHOWN)
         self.failed = failed
         self.trace = trace
         self.on_idle = on_idle
@@ -117,6 +122,14 @@ class ModelSession:
     def controller(self) -> ClientInfo:
         """Return the controller; without one, the client that has started the session."""
         return next((each for each in self.clients.values() if each.role == "controller"), self.client)
+
+    def find_sender(self, event: ClientEvent) -> ClientInfo | None:
+        """Return the client that has sent an event; None for a controller that has resumed over another connection."""
+        found = self.find_client(event.client)
+        if found is not None or len(self.applied) == 1:
+            return found
+        controllers = (each for each in self.clients.values() if each.role == "controller")
+        return next((each for each in controllers if each.seat == event.seat), None)
 
     def find_client(self, client_id: str) -> ClientInfo | None:
         """Return a client that is there, or whose leaving is not handled yet."""
@@ -189,16 +202,16 @@ class ModelSession:
             task.cancel()
 
     @contextlib.contextmanager
-    def handling(self, n: int, arrived_at: float) -> Iterator[None]:
-        """Apply event `n` in the block; the server received it at `arrived_at`, 0 if unknown."""
+    def handling(self, n: int, arrived_at: float, seat: int = 0) -> Iterator[None]:
+        """Apply event `n` of a seat in the block; the server received it at `arrived_at`, 0 if unknown."""
         if arrived_at:
-            self._unshown.append((n, arrived_at))
-        token = _handled.set((self.id, n))
+            self._unshown.append((n, seat, arrived_at))
+        token = _handled.set((self.id, n, seat))
         try:
             yield
+            self.applied = self.with_handled(self.applied)
         finally:
             _handled.reset(token)
-        self.applied = n
 
     @property
     def handled_here(self) -> int:
@@ -206,14 +219,21 @@ class ModelSession:
 
         Output of a handler counts as made with its event; output of other code at that time does not.
         """
-        session, n = _handled.get()
+        session, n, _ = _handled.get()
         return n if session == self.id else 0
 
-    def shown_by(self, applied: int) -> tuple[float, ...]:
+    def with_handled(self, applied: Applied) -> Applied:
+        """Return the numbers of applied events, including the event of `handled_here`."""
+        session, n, seat = _handled.get()
+        if session != self.id or n <= applied[seat]:
+            return applied
+        return (*applied[:seat], n, *applied[seat + 1 :])
+
+    def shown_by(self, applied: Applied) -> tuple[float, ...]:
         """Return the arrival times of the events that a frame with this `applied` is the first to show."""
         first = []
-        while self._unshown and self._unshown[0][0] <= applied:
-            first.append(self._unshown.popleft()[1])
+        while self._unshown and self._unshown[0][0] <= applied[self._unshown[0][1]]:
+            first.append(self._unshown.popleft()[2])
         return tuple(first)
 
     @property

@@ -15,10 +15,10 @@ from reactor_runtime import errors
 from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
-from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.app import StepCompleted
 from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.seat import check_seats, seats_of
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
@@ -39,7 +39,7 @@ from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession, must_pass
 from reactor_runtime.engine.session_log import CurrentLog, ReloadOutcome
-from reactor_runtime.engine.session_state import SessionState
+from reactor_runtime.engine.session_state import SessionState, States
 from reactor_runtime.engine.step_turns import StepTurn
 from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
 from reactor_runtime.error_codes import ErrorCode
@@ -139,28 +139,39 @@ class SessionHost:
         self._current: tuple[ModelSession, Dispatcher] | None = None
         self._give_calls(served.model)
 
-    def serve_version(self, version: Version, state: InputState | None) -> InputState | None:
-        """Serve another version of the model from now on; return the state that it replaced, for a way back."""
-        former = self._state.serve(version, state)
+    def serve_version(self, version: Version, states: States | None) -> States:
+        """Serve another version of the model from now on; return the states that it replaced, for a way back.
+
+        Its sessions have the seats of the version before.
+        """
+        version = replace(version, contract=version.contract.with_seats(self.served.contract.seats))
+        former = self._state.serve(version, states)
         self._emitter.on_new_version()
         self.attach(version.model, version.contract)
-        self.adopt_loaded()
+        self._adopt(version.contract)
         if self._current is not None:
             self._current[1].check_again(self._check)
         return former
 
     def adopt_loaded(self) -> None:
-        """Serve the tracks that `load()` has made, and the rate that it has assigned to the class.
+        """Serve the tracks that `load()` has made, the rate and the number of seats that it has set.
 
-        Raises LoadError for tracks that clash, and for a rate that is none.
+        Raises LoadError for tracks that clash, and for a rate or a number that is none.
         """
         version = self.served.version
-        contract, what = version.contract, "tracks"
+        self._adopt(version.contract.with_seats(loaded_seats(version.model)))
+
+    def _adopt(self, contract: Contract) -> None:
+        """Serve a contract with the tracks and the rate that `load()` has set."""
+        version, what = self.served.version, "tracks"
         try:
             loaded = contract.with_made_outputs(version.model)
-            if loaded is not contract:
+            if loaded is not version.contract:
                 self.served.version = replace(version, contract=loaded)
+                self._state.set_seats(loaded.seats)
                 self._emitter.on_new_version()
+            if loaded.has_seats:
+                version.model.seats = self._state.seats
             what = "fps"
             fps = contract.with_current_rate().fps
             if fps is not None and fps != contract.fps:
@@ -383,7 +394,7 @@ class SessionHost:
         self, start: ipc.StartSession, former: ModelSession | None
     ) -> tuple[ModelSession, BaseException | None]:
         """Serve a session until its end, or until a request for steps resets it; return as `_run_session`."""
-        client = self._client_info(start.client, "controller", start.joined_at_unix)
+        client = self._client_info(start.client, "controller", start.joined_at_unix, start.seat)
         if former is not None and former.reset_for is not None:
             start = replace(start, seed=former.reset_for.seed)
         reloaded = None
@@ -401,6 +412,7 @@ class SessionHost:
             is_reading=lambda: self.inputs.reading,
             stepped=start.stepped,
             seed=start.seed if log is None else log.seed,
+            seats=self.served.contract.seats,
             former=former,
             step_turn=self._step_turn,
             generators=self._host.generators,
@@ -413,7 +425,7 @@ class SessionHost:
         await self._emitter.receive_files(within_s=FILES_S)
         return session, raised
 
-    def _client_info(self, client: str, role: str, joined_at_unix: float) -> ClientInfo:
+    def _client_info(self, client: str, role: str, joined_at_unix: float, seat: int | None) -> ClientInfo:
         # A program of 3.x compares it with `time.monotonic()`.
         is_of_3 = self.served.contract.follows_clients
         joined_at = joined_at_unix - time.time() + time.monotonic() if is_of_3 else joined_at_unix
@@ -421,6 +433,7 @@ class SessionHost:
             client,
             joined_at,
             role=role,
+            seat=seat,
             _joined_at_unix=joined_at_unix,
             _send=lambda message: self.runtime.send(message, client),
         )
@@ -509,7 +522,7 @@ class SessionHost:
                     self._driver.stop_session(current[0])
             case ipc.ClientJoined():
                 if current is not None and current[0].id == message.session:
-                    joined = self._client_info(message.client, message.role, message.joined_at_unix)
+                    joined = self._client_info(message.client, message.role, message.joined_at_unix, message.seat)
                     self._change_clients(*current, joined)
             case ipc.ClientLeft():
                 if current is not None and current[0].id == message.session:
@@ -557,6 +570,16 @@ class SessionHost:
             accept(again)
         else:
             self._sink.send(again)
+
+
+def loaded_seats(model: Model) -> int:
+    """Return the number of seats after `load()`; raise LoadError for a wrong one."""
+    seats, kind = seats_of(model), type(model)
+    try:
+        check_seats(seats, f"{kind.__name__}.seats after load()")
+    except ValueError as error:
+        raise errors.LoadError(str(error), where=location_of(kind, "load")) from error
+    return seats
 
 
 def _outcome(kind: ReloadKind, served: Version, settings: ReloadSettings) -> ReloadOutcome:

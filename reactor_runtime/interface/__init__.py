@@ -11,6 +11,8 @@ from reactor_runtime.authoring.events.events import (
     disconnected,
     event,
     file_uploaded,
+    joined,
+    left,
     session_ended,
     session_started,
 )
@@ -27,6 +29,7 @@ from reactor_runtime.authoring.styles.pipeline import (
     _IdleType,  # noqa: F401  # programs for 3.x annotate with it
 )
 from reactor_runtime.authoring.styles.reactor_model import ReactorModel
+from reactor_runtime.authoring.styles.seat import Seat
 from reactor_runtime.authoring.tracks.backlog import BufferClosed, ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer
 from reactor_runtime.authoring.tracks.input_frame import InputFrame
@@ -83,6 +86,7 @@ __all__ = [  # noqa: RUF022
     "ReactorModel",
     "ReactorPipeline",
     "ReadMode",
+    "Seat",
     "SharedSlotAllocationFailed",
     "StepCompleted",
     "StepOutcome",
@@ -109,6 +113,8 @@ __all__ = [  # noqa: RUF022
     "get_ctx",
     "get_logger",
     "get_weights_path",
+    "joined",
+    "left",
     "model",
     "serve",
     "session_ended",

@@ -81,9 +81,9 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 
 
 def _make_bundle(*values: Any) -> Bundle:
-    *plain, frames, sounds, first, inputs, reserve_s = values
+    *plain, frames, sounds, first, inputs, reserve_s, others = values
     shown, played = tuple(map(BundleFrame._make, frames)), tuple(map(BundleSound._make, sounds))
-    return Bundle._make((*plain, shown, played, first, tuple(inputs), reserve_s))
+    return Bundle._make((*plain, shown, played, first, tuple(inputs), reserve_s, tuple(others)))
 
 
 def _media_fields(media: ClientMedia) -> tuple[Any, ...]:

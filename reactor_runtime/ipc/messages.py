@@ -45,7 +45,7 @@ class StartSession:
     """server → engine: a controller has connected; answered by Started, later by Ended.
 
     A `stepped` session makes the steps that its controller requests. `seed` is for the generators of random numbers;
-    None: any.
+    None: any. The controller has the `seat`.
     """
 
     session: str
@@ -53,6 +53,7 @@ class StartSession:
     joined_at_unix: float
     stepped: bool = False
     seed: int | None = None
+    seat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,16 @@ class StopSession:
 
 @dataclass(frozen=True, slots=True)
 class ClientJoined:
-    """server → engine, after Started: a client of the session besides the one that started it."""
+    """server → engine, after Started: a client of the session besides the one that started it.
+
+    `seat` is None for a viewer of a session with several seats.
+    """
 
     session: str
     client: str
     role: str
     joined_at_unix: float
+    seat: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,8 @@ class Hold:
 class ClientEvent:
     """server → engine: a client's event, its data still JSON text; `ticket` comes back with the answer.
 
-    `arrived_at` is when the server received it, 0 if the time until a frame shows it is not measured.
+    `arrived_at` is when the server received it, 0 if the time until a frame shows it is not measured. `seat` is that
+    of the client.
     """
 
     session: str
@@ -101,6 +107,7 @@ class ClientEvent:
     name: str
     data_json: str
     arrived_at: float = 0.0
+    seat: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,11 +290,12 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """engine → server: the session has a fresh state."""
+    """engine → server: the session has a fresh state; `seats` has the fields of each seat's own."""
 
     session: str
     started_at: float
     state: dict[str, Any]
+    seats: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +332,7 @@ class BundleFrame(NamedTuple):
 
     `metadata` is the text of a JSON object, in ASCII, or "". `jpeg_bytes` is the size of a frame that is a JPEG, 0 for
     pixels. `room` is the offset where the file of the frame in full size, in the best quality of the default encoding,
-    is to be put before the credit; -1 for none.
+    is to be put before the credit; -1 for none. `seat` is the one that it is for, None for all.
     """
 
     track: str
@@ -335,12 +343,14 @@ class BundleFrame(NamedTuple):
     metadata: str = ""
     jpeg_bytes: int = 0
     room: int = -1
+    seat: int | None = None
 
 
 class BundleSound(NamedTuple):
     """One piece of sound of a bundle, int16 of shape (channels, samples) at `offset` in the ring.
 
-    It begins at `at`, which is the bundle's `due` but for rounding, so that the pieces of a track have no gaps.
+    It begins at `at`, which is the bundle's `due` but for rounding, so that the pieces of a track have no gaps. `seat`
+    is the one that it is for, None for all.
     """
 
     track: str
@@ -350,13 +360,15 @@ class BundleSound(NamedTuple):
     samples: int
     sample_rate: int
     at: float
+    seat: int | None = None
 
 
 class Bundle(NamedTuple):
     """engine → server: frames and sound to show at `due`, answered by Credit; the ring keeps them until then.
 
     `first` is true for the first bundle of a step; `step_s` is how long the step took. `inputs` has the `arrived_at` of
-    the events that this bundle is the first to show. `reserve_s` is the playout reserve of the model.
+    the events that this bundle is the first to show. `reserve_s` is the playout reserve of the model. `applied` counts
+    the events of the first seat, `others_applied` those of each other seat.
     """
 
     session: str
@@ -372,6 +384,7 @@ class Bundle(NamedTuple):
     first: bool = True
     inputs: tuple[float, ...] = ()
     reserve_s: float = 0.0
+    others_applied: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,15 +420,16 @@ class MessageSent:
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """engine → server: the public state fields whose values changed."""
+    """engine → server: the public state fields whose values changed, of a seat's own state if it is one."""
 
     session: str
     changes: dict[str, Any]
+    seat: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EventApplied:
-    """engine → server: event `n` was applied; `reply` is the message its handler returned."""
+    """engine → server: event `n` of its client's seat was applied; `reply` is the message its handler returned."""
 
     session: str
     client: str

@@ -6,13 +6,15 @@ does not depend on time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
+
+T = TypeVar("T")
 
 # The limits for a frame that a model may return, and for a piece of sound: two minutes at the highest rate.
 MOST_SIDE = 4096
@@ -58,7 +60,8 @@ class Header:
     """Describe a session: the model, what it was loaded with, its client and its seed.
 
     `config` is the config as JSON; `contract` is that of `reactor.welcome`; `files` maps the files of the project
-    that were used to the hashes of their content. `started_at` is in Unix seconds, as is `joined_at` of the client.
+    that were used to the hashes of their content. `started_at` is in Unix seconds, as is `joined_at` of the client,
+    which has the `seat`.
     """
 
     model: str
@@ -70,14 +73,16 @@ class Header:
     started_at: float
     versions: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
+    seat: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
 class EventEntry:
     """Record an event handled after `step` steps, or `skipped` because a later event of its name replaced it.
 
-    `client` is the id of its sender, "" for the controller that has started the session. Clients that join and leave
-    are events too, called `reactor.joined` and `reactor.left`, with `waiting` if the model waited in a read meanwhile.
+    `client` is the id of its sender, "" for the controller that has started the session, and `seat` the number of its
+    seat. Clients that join and leave are events too, called `reactor.joined` and `reactor.left`, with `waiting` if the
+    model waited in a read meanwhile.
     """
 
     step: Count
@@ -86,6 +91,7 @@ class EventEntry:
     skipped: bool = False
     client: str = ""
     waiting: bool = False
+    seat: Count = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +215,16 @@ Entry = (
 )
 
 
+def name_of(key: str) -> str:
+    """Return the name of a track from its key, which may have a seat too."""
+    return key.partition("@")[0]
+
+
+def in_seat(values: Mapping[str, T], seat: int = 0) -> dict[str, T]:
+    """Return the values for all seats and those for one, by the names of the tracks, from the values by key."""
+    return {name_of(key): value for key, value in values.items() if key.partition("@")[2] in ("", str(seat))}
+
+
 def hash_pieces(pieces: Pieces) -> dict[str, list[str]]:
     """Return a hash of each array: of its shape and its bytes."""
     return {track: [_hash(array) for array in arrays] for track, arrays in pieces.items()}
@@ -222,9 +238,9 @@ def _hash(array: NDArray[Any]) -> str:
 
 
 def to_pieces(bundles: Sequence[Any]) -> Pieces:
-    """Return the arrays of an output by the names of their tracks; `bundles` map tracks to arrays."""
+    """Return the arrays of an output by the keys of their tracks; `bundles` map tracks to arrays."""
     pieces: Pieces = {}
     for bundle in bundles:
         for track, array in bundle.items():
-            pieces.setdefault(track.name, []).append(array)
+            pieces.setdefault(track.key, []).append(array)
     return pieces

@@ -41,6 +41,7 @@ from reactor_runtime.recording.entries import (
     SentValues,
     UploadEntry,
     check_shape,
+    name_of,
     shape_of,
 )
 from reactor_runtime.recording.records import (
@@ -418,7 +419,7 @@ class _RecordingReader:
 
     def _check_tracks(self, entry: OutputEntry) -> None:
         for track, hashes in entry.hashes.items():
-            rank = _RANKS.get(self._kinds.get(track, ""))
+            rank = _RANKS.get(self._kinds.get(name_of(track), ""))
             if any(len(shape_of(hash)) != rank for hash in hashes):
                 raise ValueError(f"{track[:MOST_CHARACTERS]!r} is no output of the model, or one of another kind")
 

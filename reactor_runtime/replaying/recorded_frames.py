@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.recording.entries import EventEntry, OutputEntry, shape_of
+from reactor_runtime.recording.entries import EventEntry, OutputEntry, name_of, shape_of
 from reactor_runtime.recording.file import SessionRecording, StoredReload
 
 MOST_MARKS = 500
@@ -72,7 +72,7 @@ def marks_of(recording: SessionRecording, frames: RecordedFrames) -> list[tuple[
 def blank_frame(recording: SessionRecording) -> dict[str, NDArray[Any]]:
     """Return a black image, or silence, of the size of the first recorded frame, for each of its tracks."""
     first = next(output for output in recording.outputs if output.hashes)
-    shapes = {track: shape_of(hashes[0]) for track, hashes in first.hashes.items()}
+    shapes = {name_of(track): shape_of(hashes[0]) for track, hashes in first.hashes.items()}
     kinds = {3: np.uint8, 2: np.int16}
     return {track: np.zeros(shape, kinds[len(shape)]) for track, shape in shapes.items()}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from reactor_runtime.testing.comparison import Difference, Replay
 from reactor_runtime.testing.executor import PipelineExecutor, StepResult, StepsResult
 from reactor_runtime.testing.recorder import Frame, Message
+from reactor_runtime.testing.seats import SeatedClient
 from reactor_runtime.testing.session_replay import replay
 from reactor_runtime.testing.studio import Studio
 
@@ -14,6 +15,7 @@ __all__ = [
     "Message",
     "PipelineExecutor",
     "Replay",
+    "SeatedClient",
     "StepResult",
     "StepsResult",
     "Studio",

@@ -141,13 +141,13 @@ class PipelineExecutor(Studio[M]):
         messages, recorder.unread = recorder.unread, []
         return StepsResult(answer.step, list(recorder.frames), messages, answer.elapsed_s)
 
-    def send_event(self, event: str, /, **data: Any) -> Any:
-        """Send an event, as `Studio.send_event` does; return what its handler returned: a ModelMessage, a dict or None.
+    def send_event_of(self, client: str, seat: int, event: str, data: dict[str, Any]) -> Any:
+        """Send an event, as `Studio` does; return what its handler returned: a ModelMessage, a dict or None.
 
         It is the object itself; clients get its values.
         """
         self._returned = None
-        super().send_event(event, **data)
+        super().send_event_of(client, seat, event, data)
         return self._returned
 
     def __iter__(self) -> Self:
@@ -190,6 +190,9 @@ def copy_output(output: object) -> object:
     """Copy the output of a step: the author may use the same array for the next one."""
     if isinstance(output, np.ndarray):
         return output.copy()
+    if isinstance(output, list):
+        # Of a session with several seats.
+        return [None if is_idle(each) else copy_output(each) for each in output]
     if isinstance(output, TrackPayload):
         return replace(output, data=copy_output(output.data))
     if not isinstance(output, Output):

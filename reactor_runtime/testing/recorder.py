@@ -38,7 +38,8 @@ class Frame:
     """Hold a frame of a video track, or a piece of sound of an audio track.
 
     `due_s` counts from the start of the session, `seq` within the track. `applied` is the number of events that the
-    model had handled when it made the frame, `metadata` what clients get with it.
+    model had handled when it made the frame, `metadata` what clients get with it. `seat` is the one that it is for,
+    None for all; `applied` then counts the events of the first.
     """
 
     track: str
@@ -47,6 +48,7 @@ class Frame:
     applied: int
     array: NDArray[Any]
     metadata: dict[str, Any] | None = None
+    seat: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,8 @@ class OutputRecorder:
             # The author may reuse the array when this returns.
             array = pixels_of(payload).copy()
         metadata = json.loads(piece.metadata) if piece.metadata else None
-        return Frame(piece.track.name, round(piece.at - self.began, 9), piece.seq, bundle.applied, array, metadata)
+        track, due_s = piece.track, round(piece.at - self.began, 9)
+        return Frame(track.name, due_s, piece.seq, bundle.applied[track.seat or 0], array, metadata, track.seat)
 
     def _finish_bundle(self, credit: Credit) -> None:
         del self._queued[credit.bundle]

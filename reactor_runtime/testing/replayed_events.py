@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.config import GivenConfig
-from reactor_runtime.engine.dispatch import JOINED, LEFT, CheckedEvent, check_event
+from reactor_runtime.engine.dispatch import HOST, JOINED, LEFT, CheckedEvent, check_event
 from reactor_runtime.engine.session_host import SessionHost
 from reactor_runtime.ipc.messages import ClientEvent, ClientJoined, ClientLeft, Hold
 from reactor_runtime.recording.entries import EventEntry
@@ -69,7 +69,10 @@ class ReplayedEvents:
         if event.name in (JOINED, LEFT):
             self._change_clients(event)
             return
-        sent = ClientEvent(SESSION, event.client or self._client, None, event.name, event.data_json)
+        if event.seat >= contract.seats:
+            self._comparison.result.add_other(event.step, f"event {event.name} is of seat {event.seat}")
+            return
+        sent = ClientEvent(SESSION, event.client or self._client, None, event.name, event.data_json, seat=event.seat)
         checked = check_event(contract.handled_events, sent, host.uploads)
         if isinstance(checked, CheckedEvent):
             self._position.begin_event(waiting=False)
@@ -83,6 +86,8 @@ class ReplayedEvents:
         try:
             values = json.loads(event.data_json)
             client, role, joined_at = str(values["client"]), str(values["role"]), float(values["joined_at"])
+            seat = values.get("seat", HOST)
+            seat = None if seat is None else int(seat)
         # The file may come from anyone.
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             self._comparison.result.add_other(event.step, f"{event.name} can't be repeated: {error!r:.100}")
@@ -94,7 +99,10 @@ class ReplayedEvents:
         host = self._parts[0]
         self._position.begin_event(waiting=event.waiting)
         host.receive_message(Hold(SESSION, True))
-        host.receive_message(ClientJoined(SESSION, client, role, joined_at) if joins else ClientLeft(SESSION, client))
+        if joins:
+            host.receive_message(ClientJoined(SESSION, client, role, joined_at, seat))
+        else:
+            host.receive_message(ClientLeft(SESSION, client))
 
     def _is_due(self, reload: StoredReload) -> bool:
         """Return whether a reload is due now: its steps and their outputs are made, and it ended no waiting read.

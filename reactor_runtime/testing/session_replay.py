@@ -194,7 +194,8 @@ class _ReplayStudio(Studio[Model]):
         self.warm_up()
         log.attach(self._slot, self._contract, self._loop, self._recorder)
         self._slot.hold_steps(False)
-        self._start(StartSession(log.session, recording.header.client, recording.header.joined_at))
+        header = recording.header
+        self._start(StartSession(log.session, header.client, header.joined_at, seat=header.seat))
 
         def over() -> bool:
             return log.finished or self._recorder.ended or self._failed_to_load is not None or is_stopped()

@@ -23,7 +23,7 @@ from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import run_load
-from reactor_runtime.engine.dispatch import CheckedEvent, check_event
+from reactor_runtime.engine.dispatch import HOST, CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.inputs.inputs import MakeBuffer, make_input_buffer
@@ -35,6 +35,7 @@ from reactor_runtime.engine.session_log import SessionLogs
 from reactor_runtime.errors import ReactorError, from_json
 from reactor_runtime.ipc.messages import (
     ClientEvent,
+    ClientJoined,
     ClientLeft,
     EventApplied,
     EventRefused,
@@ -46,6 +47,7 @@ from reactor_runtime.ipc.messages import (
 )
 from reactor_runtime.testing.clock import THREAD_PATIENCE_S, FakeClock, FakeLoop, RunningThreads
 from reactor_runtime.testing.recorder import Frame, Message, OutputRecorder
+from reactor_runtime.testing.seats import SeatedClient, free_seat
 
 M = TypeVar("M", bound=Model)
 
@@ -243,6 +245,30 @@ class Studio(Generic[M]):
         self._recorder.ended = False
         self._host.receive_message(start)
 
+    def join(self, seat: int | None = None) -> SeatedClient:
+        """Connect another client of a session with several seats, in the first free one or the one of this number.
+
+        Returns when it has its seat. Raises RuntimeError if the seat is not free.
+        """
+        self._need_session()
+        contract = self._host.served.contract
+        number = free_seat(seat, self._is_taken, contract.seats)
+        client = f"{CLIENT}-{next(self._numbers)}"
+        self._host.receive_message(ClientJoined(self._session, client, "controller", JOINED_AT_UNIX, number))
+        self._wait.until(lambda: self._is_taken(number) or self._recorder.ended, f"seat {number} to be taken")
+        return SeatedClient(self, client, number)
+
+    def leave_seat(self, client: str, seat: int) -> None:
+        """Disconnect a client that has joined; return when its seat is free."""
+        if self._recorder.ended or not self._is_taken(seat):
+            return
+        self._host.receive_message(ClientLeft(self._session, client))
+        self._wait.until(lambda: not self._is_taken(seat) or self._recorder.ended, f"seat {seat} to be free")
+
+    def _is_taken(self, seat: int) -> bool:
+        # Without several seats the client has the only one.
+        return not self._host.served.contract.has_seats or self.model.seats[seat].taken
+
     def disconnect(self) -> None:
         """Disconnect the client; return when `@disconnected` has finished, and raise what it raised. Idempotent."""
         if self._recorder.ended:
@@ -253,16 +279,20 @@ class Studio(Generic[M]):
         self._host.receive_message(StopSession(self._session))
         self._wait.until(lambda: self._recorder.ended, "the session to end")
 
-    def send_event(self, event: str, /, **data: Any) -> Message | None:
+    def send_event(self, event: str, /, **data: Any) -> Any:
         """Send an event as a client does, wait for its handler, which runs after the current step; return the reply.
 
         Bytes and an UploadedFile are uploaded first. Raises ValueError, with the reason, for an event that the model
         does not have or a value that it does not accept, and raises what the handler raised.
         """
+        return self.send_event_of(CLIENT, HOST, event, data)
+
+    def send_event_of(self, client: str, seat: int, event: str, data: dict[str, Any]) -> Any:
+        """Send an event of the client in a seat, as `send_event` does."""
         self._need_session()
         ticket = next(self._numbers)
         data = {name: upload_values(value, self._slot.uploads) for name, value in data.items()}
-        sent = ClientEvent(self._session, CLIENT, ticket, event, json.dumps(to_sent(event, data)))
+        sent = ClientEvent(self._session, client, ticket, event, json.dumps(to_sent(event, data)), seat=seat)
         checked = check_event(self._host.served.contract.events, sent, self._slot.uploads)
         if not isinstance(checked, CheckedEvent):
             raise ValueError(checked.message)

@@ -178,8 +178,8 @@ class Painting(ReactorModel):
         await self.may_end.wait()
 
 
-def told(rig: Rig) -> list[tuple[int, int]]:
-    return [(shown.red, shown.bundle.applied) for shown in rig.sink.shown]
+def told(rig: Rig) -> list[tuple[int, ...]]:
+    return [(shown.red, *shown.bundle.applied) for shown in rig.sink.shown]
 
 
 async def test_the_black_of_a_flush_in_a_handler_is_made_with_its_event() -> None:

@@ -117,9 +117,9 @@ def test_wall_time_runs_on_from_the_start_of_the_session() -> None:
 def test_a_frame_is_the_first_to_show_the_events_applied_since_the_one_before(session: ModelSession) -> None:
     for n, arrived_at in ((1, 10.0), (2, 0.0), (3, 11.0), (4, 12.0)):
         with session.handling(n, arrived_at):
-            assert (session.applied, session.handled_here) == (n - 1, n)
+            assert (session.applied, session.handled_here) == ((n - 1,), n)
     assert session.handled_here == 0
-    assert session.applied == 4
-    assert session.shown_by(3) == (10.0, 11.0)
-    assert session.shown_by(3) == ()
-    assert session.shown_by(4) == (12.0,)
+    assert session.applied == (4,)
+    assert session.shown_by((3,)) == (10.0, 11.0)
+    assert session.shown_by((3,)) == ()
+    assert session.shown_by((4,)) == (12.0,)

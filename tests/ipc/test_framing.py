@@ -47,6 +47,7 @@ BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "list[dict[str, str]]": st.lists(st.dictionaries(texts, texts, max_size=2), max_size=3),
     "tuple[str, dict[str, Any]] | None": st.none(),  # a list on the other side, see below
     "tuple[BundleFrame, ...]": st.lists(pictures, max_size=3).map(tuple),
+    "tuple[int, ...]": st.lists(st.integers(), max_size=3).map(tuple),
     "tuple[float, ...]": st.lists(st.floats(allow_nan=False), max_size=3).map(tuple),
     "tuple[BundleSound, ...]": st.lists(sounds, max_size=2).map(tuple),
 }

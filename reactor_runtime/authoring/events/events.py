@@ -26,15 +26,17 @@ from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 
 MARK = "__reactor_mark__"
 RESERVED = frozenset({"connected", "disconnected"})
-# The parameter that gets the client.
-CLIENT = "client"
+# The parameters that get the client, and in a hook of seats the number of the seat.
+CLIENT, SEAT = "client", "seat"
 
 F = TypeVar("F", bound=Callable[..., Any])
 # Default for `@connected()` with parentheses.
 _NO_METHOD: Any = None
-Hook = Literal["connected", "disconnected", "session_started", "session_ended"]
+Hook = Literal["connected", "disconnected", "session_started", "session_ended", "joined", "left"]
 # These run without a client.
 SESSION_HOOKS = frozenset({"session_started", "session_ended"})
+# These run for one seat.
+SEAT_HOOKS = frozenset({"joined", "left"})
 # The event of `@file_uploaded`; clients can't send it, as names like this one belong to the protocol.
 UPLOAD_EVENT = "reactor.file_uploaded"
 
@@ -63,6 +65,8 @@ class HookMark:
 class EventSpec:
     """Describe one event. `method` is None for a generated `set_<field>`; `field` is the state field the event sets.
 
+    A field `of_seat` is one of the state of its sender's seat. Only the host, the client in seat 0, may send an event
+    `of_host`.
     `replies` are the messages that the reply may hold, with None for a reply without a message; it is None if the
     handler has no return annotation that declares them.
     """
@@ -78,6 +82,8 @@ class EventSpec:
     sources: tuple[Source, ...] = ()
     replies: tuple[type[ModelMessage] | None, ...] | None = None
     takes_dict: bool = False
+    of_seat: bool = False
+    of_host: bool = False
 
     def validate(self, data_json: str, uploads: Mapping[str, UploadedFile] = NO_UPLOADS) -> dict[str, object]:
         """Convert a JSON object to keyword arguments with defaults; raise InvalidEvent that lists every wrong value."""
@@ -96,6 +102,7 @@ class HookSpec:
     method: str
     is_async: bool
     client_parameter: str | None
+    takes_seat: bool = False
 
 
 def event(
@@ -164,6 +171,22 @@ def session_started(function: F = _NO_METHOD, /, **options: Never) -> F:
 def session_ended(function: F = _NO_METHOD, /, **options: Never) -> F:
     """Run a method, sync or async, when a session ends; it still sees the state, which is None afterwards."""
     return _mark_hook(function, "session_ended", options)
+
+
+def joined(function: F = _NO_METHOD, /, **options: Never) -> F:
+    """Run a method, sync or async, when a controller has taken a seat, whose state is fresh.
+
+    A parameter `seat` gets the number of the seat, a parameter `client` the client.
+    """
+    return _mark_hook(function, "joined", options)
+
+
+def left(function: F = _NO_METHOD, /, **options: Never) -> F:
+    """Run a method, sync or async, when a seat becomes free; its state has the values of its controller until then.
+
+    The parameters are those of `joined`.
+    """
+    return _mark_hook(function, "left", options)
 
 
 def file_uploaded(function: F = _NO_METHOD, /, **options: Never) -> F:
@@ -284,23 +307,26 @@ def _check_bindings(sources: Sequence[Source], fields: Sequence[FieldSpec], wher
 
 
 def hook_spec(method: str, function: FunctionType, hook: Hook, scope: Scope) -> HookSpec:
-    """Compile a hook, whose only parameter may be the client."""
+    """Compile a hook, whose only parameters may be the client and, in a hook of seats, the seat."""
     plain = innermost(function)
-    client = None
+    client, takes_seat = None, False
     for parameter in parameters_of(plain):
         where = f"{plain.__qualname__}: {parameter.name}"
         with declared_at(plain, parameter.name):
-            if _takes_client(parameter, scope, where):
+            if hook in SEAT_HOOKS and parameter.name == SEAT:
+                takes_seat = True
+            elif _takes_client(parameter, scope, where):
                 client = _only_client(client, parameter.name, plain)
             elif parameter.default is Parameter.empty:
                 raise TypeError(f"{where}: {_passed_by(hook)}")
-    return HookSpec(hook, method, runs_async(function), client)
+    return HookSpec(hook, method, runs_async(function), client, takes_seat)
 
 
 def _passed_by(hook: str) -> str:
     if hook in SESSION_HOOKS:
         return f"@{hook} passes nothing, because no client is connected; write `client=None`, or leave it out"
-    return f"@{hook} passes only a `client: ClientInfo`"
+    seat = "the number `seat` and " if hook in SEAT_HOOKS else ""
+    return f"@{hook} passes only {seat}a `client: ClientInfo`"
 
 
 def innermost(function: FunctionType) -> FunctionType:
@@ -346,7 +372,8 @@ def _check_parameters(function: FunctionType, hook: str) -> None:
 
 def _check_parameter(handler: str, parameter: Parameter, hook: str) -> None:
     name = parameter.name
-    if hook and parameter.annotation is Parameter.empty and name != CLIENT:
+    takes_any = name == CLIENT or (name == SEAT and hook in SEAT_HOOKS)
+    if hook and parameter.annotation is Parameter.empty and not takes_any:
         raise TypeError(f"{handler}: {name}: {_passed_by(hook)}")
     if parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD):
         stars = "*" if parameter.kind is Parameter.VAR_POSITIONAL else "**"

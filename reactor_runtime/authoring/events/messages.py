@@ -76,7 +76,8 @@ def _send_to_nobody(_: ModelMessage) -> None:
 class ClientInfo:
     """Describe the client of an event; `role` is "controller" or "viewer", `joined_at` in Unix seconds.
 
-    In a model that follows its clients, one of 3.x, `joined_at` is a time of `time.monotonic()`.
+    In a model that follows its clients, one of 3.x, `joined_at` is a time of `time.monotonic()`. `seat` is the number
+    of the client's seat in its session, None for a viewer of a session with several.
 
     `system` is true for a client that is part of the server; there is none yet. For tests: `ClientInfo("c-1", 0.0)`.
     """
@@ -85,6 +86,7 @@ class ClientInfo:
     joined_at: float
     system: bool = False
     role: str = field(default="controller", kw_only=True)
+    seat: int | None = field(default=0, kw_only=True)
     # The time for recordings.
     _joined_at_unix: float = field(default=0.0, kw_only=True, repr=False, compare=False)
     _send: Callable[[ModelMessage], None] = field(default=_send_to_nobody, kw_only=True, repr=False, compare=False)

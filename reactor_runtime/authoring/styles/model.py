@@ -13,6 +13,7 @@ from reactor_runtime.authoring.code.annotations import Scope, own_annotations, u
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.handlers import compile_handlers
 from reactor_runtime.authoring.events.state import InputState
+from reactor_runtime.authoring.styles.seat import check_seats
 from reactor_runtime.authoring.styles.state_class import state_of, store_state
 from reactor_runtime.authoring.tracks.discovery import class_annotating, find, store_local_classes
 from reactor_runtime.authoring.tracks.inputs import compile_inputs, join_all
@@ -30,6 +31,10 @@ class Model:
     fps: float
     # The annotated state class in a model that has a state, else what the author makes of it.
     state: Any
+    # The number of seats of a class, or what `load()` sets; afterwards the list of them, in a model that has several.
+    seats: Any
+    # The annotated class of the state that each seat has.
+    seat_state: Any
     # None is the default of the style.
     buffer_size: int | None = 4
     max_fps: float = 60
@@ -55,7 +60,8 @@ class Model:
         scope = Scope.of_definition(cls)
         store_local_classes(cls, scope)
         compile_handlers(cls, scope)
-        store_state(cls, scope, required=cls._reactor_needs_state)
+        store_state(cls, "state", scope, required=cls._reactor_needs_state)
+        store_state(cls, "seat_state", scope, required=False)
         _store_selected_outputs(cls, scope)
         join_all(cls.__name__, outputs_of(cls), compile_inputs(cls, scope).values())
 
@@ -107,7 +113,12 @@ def outputs_of(model: type) -> tuple[type[Output], ...]:
 
 def declared_state(model: type[Model]) -> type[InputState] | None:
     """Return the model's state class; None if it has none. Raises TypeError if it needs one."""
-    return state_of(model, required=model._reactor_needs_state)
+    return state_of(model, "state", required=model._reactor_needs_state)
+
+
+def declared_seat_state(model: type[Model]) -> type[InputState] | None:
+    """Return the class of the state that each seat of the model has; None if it has none."""
+    return state_of(model, "seat_state", required=False)
 
 
 def _store_selected_outputs(cls: type, scope: Scope) -> None:
@@ -127,6 +138,7 @@ def _check_rates(cls: type) -> None:
         "buffer_size": _check_size,
         "warmup": check_steps,
         "sessions_per_model": _check_sessions,
+        "seats": check_seats,
     }
     for name, check in checks.items():
         if name in vars(cls) and not _is_own_method(name, vars(cls)[name]):

@@ -1,4 +1,4 @@
-"""The state class of a model, which its class annotates: `state: MyState`."""
+"""The state classes of a model, which its class annotates: `state: MyState`, and `seat_state` for one of each seat."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.tracks.discovery import class_annotating
 
-_STATE = "__reactor_state__"
+# Where a class stores what it annotates, by the name of the attribute.
+_STORED = {"state": "__reactor_state__", "seat_state": "__reactor_seat_state__"}
 
 
-def store_state(cls: type, scope: Scope, *, required: bool) -> None:
-    """Store the state class that `cls` annotates; skip an annotation with an undefined name.
+def store_state(cls: type, name: str, scope: Scope, *, required: bool) -> None:
+    """Store the state class that `cls` annotates as `name`; skip an annotation with an undefined name.
 
     Raises TypeError for another annotation if the state is `required`, and always for a union with a state class.
     """
-    if class_annotating(cls, "state") is not cls:
+    if class_annotating(cls, name) is not cls:
         return
-    with declared_at(cls, "state"):
+    with declared_at(cls, name):
         try:
-            setattr(cls, _STATE, _resolve(cls, scope, required=required))
+            setattr(cls, _STORED[name], _resolve(cls, name, scope, required=required))
         except TypeError as error:
             if not isinstance(error.__cause__, NameError):
                 raise
 
 
-def state_of(model: type, *, required: bool) -> type[InputState] | None:
-    """Return the model's state class; None if there is none, or if `state` is an attribute of another type.
+def state_of(model: type, name: str, *, required: bool) -> type[InputState] | None:
+    """Return the state class annotated as `name`; None if there is none, or if it is an attribute of another type.
 
     Raises TypeError with the fix if the annotation can't be resolved, or if there is no state and it is `required`.
     """
-    owner = class_annotating(model, "state")
-    with declared_at(model, "state"):
+    owner = class_annotating(model, name)
+    with declared_at(model, name):
         state: type[InputState] | None = None
-        if owner is not None and _STATE in vars(owner):
-            state = vars(owner)[_STATE]
+        if owner is not None and _STORED[name] in vars(owner):
+            state = vars(owner)[_STORED[name]]
         elif owner is not None:
-            state = _resolve(owner, Scope.of_class(owner, {}), required=required)
+            state = _resolve(owner, name, Scope.of_class(owner, {}), required=required)
         if state is None and required:
             raise without_state(model)
         return state
@@ -55,8 +56,8 @@ def without_state(cls: type) -> TypeError:
     )
 
 
-def _resolve(owner: type, scope: Scope, *, required: bool) -> type[InputState] | None:
-    hint: Any = scope.resolve(own_annotations(owner)["state"], f"{owner.__name__}.state")
+def _resolve(owner: type, name: str, scope: Scope, *, required: bool) -> type[InputState] | None:
+    hint: Any = scope.resolve(own_annotations(owner)[name], f"{owner.__name__}.{name}")
     # A base class leaves the state to its subclasses.
     if isinstance(hint, TypeVar):
         return None
@@ -65,7 +66,7 @@ def _resolve(owner: type, scope: Scope, *, required: bool) -> type[InputState] |
         return state
     if required or any(map(_is_state, union_options(hint))):
         raise TypeError(
-            f"{owner.__name__}.state must be annotated with a subclass of InputState, not {type_name(hint)}"
+            f"{owner.__name__}.{name} must be annotated with a subclass of InputState, not {type_name(hint)}"
         )
     return None
 

@@ -103,18 +103,32 @@ _AUDIO: type = Audio
 
 @dataclass(frozen=True, slots=True)
 class TrackSpec:
-    """Describe one track as the welcome message does; `buffer_seconds` bounds the buffer of a sound that comes in."""
+    """Describe one track as the welcome message does; `buffer_seconds` bounds the buffer of a sound that comes in.
+
+    In the output of a session with several seats, `seat` is the one that the frames are for, None for all.
+    """
 
     name: str
     kind: Kind
     direction: Direction
     sample_rate: int | None
     buffer_seconds: float | None = None
+    seat: int | None = None
+
+    @property
+    def key(self) -> str:
+        """Return the name, with the seat if there is one; a recording names the track so."""
+        return key_of(self.name, self.seat)
 
     def to_json(self) -> dict[str, Any]:
         """Return the track for `reactor.welcome`."""
         described: dict[str, Any] = {"name": self.name, "kind": self.kind, "direction": self.direction}
         return described if self.sample_rate is None else {**described, "sample_rate": self.sample_rate}
+
+
+def key_of(track: str, seat: int | None) -> str:
+    """Return the name of a track, with the seat that its frames are for, if that is not None."""
+    return track if seat is None else f"{track}@{seat}"
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))

@@ -24,7 +24,7 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 
 _LIMITS = tuple(each.name for each in dataclasses.fields(Limits))
 _SHOWN = tuple(each.name for each in dataclasses.fields(Presentation))
-_INPUT_OPTIONS = ("default", "description", "bind", "moderate", "read_only", *_LIMITS, *_SHOWN)
+_INPUT_OPTIONS = ("default", "description", "bind", "moderate", "read_only", "shared", *_LIMITS, *_SHOWN)
 _MESSAGE_OPTIONS = ("default", "description", "volatile", "widget", "label", "unit", "ge", "le")
 # Of a read-only field; the others are about what clients send.
 _READ_ONLY_OPTIONS = ("label", "widget", "unit")
@@ -56,6 +56,7 @@ class InputDeclaration:
     presentation: Presentation
     moderate: bool = False
     read_only: bool = False
+    shared: bool = False
 
     # The limits, as the tests of programs for 3.x read them.
     def __getattr__(self, name: str) -> Any:
@@ -100,6 +101,7 @@ def InputField(
     bind: Source | Sequence[Source] | None = None,
     moderate: bool = False,
     read_only: bool = False,
+    shared: bool = False,
     default_factory: Any = MISSING,
     **unknown: Never,
 ) -> Any:
@@ -109,17 +111,18 @@ def InputField(
     and $. `bind` is a source that sets the value, such as `Keys("s", "w")`, or a list of sources. The options from
     `label` to `unit` describe the value's control and limit nothing. With `moderate`, the method `moderate` of the
     model decides about each value before it is applied. A field of a state with `read_only` is set by the model alone
-    and shown over the frame as `widget`, "value", "bar", "light" or "clock". `default_factory` is refused, with the
-    field's name, because the schema publishes the default.
+    and shown over the frame as `widget`, "value", "bar", "light" or "clock". A field of the state of a session with
+    several seats is set by the host alone, or with `shared` by the client in any seat. `default_factory` is refused,
+    with the field's name, because the schema publishes the default.
     """
     _refuse_unknown(unknown, "InputField", _INPUT_OPTIONS)
     allowed, listed = _listed(choices), _listed(examples)
     limits = Limits(ge, le, gt, lt, multiple_of, min_length, max_length, pattern, allowed)
     shown = Presentation(label, group, widget, step, placeholder, order, listed, prominent, unit)
-    for name, switch in {"moderate": moderate, "read_only": read_only}.items():
+    for name, switch in {"moderate": moderate, "read_only": read_only, "shared": shared}.items():
         if not isinstance(switch, bool):
             raise TypeError(f"InputField takes {name}=True or {name}=False, not {switch!r}")
-    return InputDeclaration(default, description, limits, default_factory, bind, shown, moderate, read_only)
+    return InputDeclaration(default, description, limits, default_factory, bind, shown, moderate, read_only, shared)
 
 
 def _listed(values: Any) -> Any:

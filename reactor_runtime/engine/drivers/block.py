@@ -17,7 +17,7 @@ from reactor_runtime.authoring.styles.block import VideoModel
 from reactor_runtime.authoring.styles.context import belonging_to, running
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock, Timer
-from reactor_runtime.engine.dispatch import Dispatcher
+from reactor_runtime.engine.dispatch import ClientChange, Dispatcher
 from reactor_runtime.engine.drivers.block_context import BlockContext, Sizes
 from reactor_runtime.engine.drivers.block_queue import Block, BlockQueue
 from reactor_runtime.engine.drivers.connected import Connected
@@ -103,11 +103,11 @@ class BlockDriver:
 
         If `start_session()` returns by itself, the session is over when all its blocks have been shown.
         """
-        fields = self._state.begin(session)
+        fields, of_seats = self._state.begin(session)
         self._session = session
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
-        self._sink.send(Started(session.id, session.started_at, fields))
+        self._sink.send(Started(session.id, session.started_at, fields, of_seats))
         connected.set_early()
         connected.set()
         try:
@@ -149,6 +149,14 @@ class BlockDriver:
                 self._swap.apply()
             else:
                 await session.alarm.wait()
+
+    async def apply(self, change: ClientChange) -> None:
+        """Give a controller that has joined its seat, and free that of one that has left."""
+        if change.joined:
+            self._state.take_seat(change.client)
+        elif (seat := self._state.seat_of(change.client)) is not None:
+            self._state.leave_seat(seat)
+        self._state.send_changes()
 
     def _begin(self, session: ModelSession) -> _Serving:
         loop = asyncio.get_running_loop()
@@ -201,7 +209,7 @@ class BlockDriver:
             if setup_ends is not None and (serving.context.calls or self._clock.now() >= setup_ends):
                 setup_ends = None
             if setup_ends is None:
-                await dispatcher.run_waiting()
+                await dispatcher.run_waiting(self)
             if session.input_pending:
                 session.input_pending = False
                 self._threads.notify_input()

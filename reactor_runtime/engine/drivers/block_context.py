@@ -21,7 +21,7 @@ from reactor_runtime.engine.inputs.inputs import Inputs
 from reactor_runtime.engine.output.emitter import Lend
 from reactor_runtime.engine.output.output_buffer import empty_frames
 from reactor_runtime.engine.output.unpack import ByTrack, Unpack
-from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session import Applied, ModelSession
 from reactor_runtime.engine.session_state import SessionState
 from reactor_runtime.ipc.messages import MessageSent
 from reactor_runtime.media.jpeg_frame import Payload
@@ -59,7 +59,8 @@ class BlockContext:
         self.calls = 0
         self._on_first_call = on_first_call
         self._lend = lend
-        self._outputs = {track.name: track for track in contract.tracks if track.direction == "out"}
+        self._outputs = {track.key: track for track in contract.output_tracks}
+        self._has_several_seats = contract.seats > 1
         self._session = session
         self._queue = queue
         self._inputs = inputs
@@ -74,14 +75,14 @@ class BlockContext:
         self._lock = threading.Lock()
         self._stopwatch = Stopwatch()
         self._newest: dict[str, NDArray[Any]] = {}
-        self._applied = 0
+        self._applied: Applied = (0,) * contract.seats
         self._stopped = False
         self._handed_over = True
 
     def emit_block(self, frames: object) -> None:
         if frames is None:
             self.hand_over(self._black(), measured=False)
-        elif isinstance(frames, Output):
+        elif isinstance(frames, Output) or (isinstance(frames, list) and self._has_several_seats):
             self.hand_over(frames)
         else:
             _check_rank(frames)
@@ -119,7 +120,7 @@ class BlockContext:
             raise ValueError(f"the model has no track {name!r}; it has: {known}")
         return self._tracks[name]
 
-    def hand_over(self, output: Output | ByTrack, *, measured: bool = True) -> None:
+    def hand_over(self, output: Output | ByTrack | list[object], *, measured: bool = True) -> None:
         """Queue output, and wait while the queue is full."""
         self._count_call()
         self._send_state()
@@ -135,7 +136,7 @@ class BlockContext:
         with self._lock:
             made_in_s = self._stopwatch.read(now) if measured else None
         payload = ByTrack(checked.arrays, checked.metadata)
-        block = Block(payload, frames, made_in_s, max(self._applied, self._session.handled_here))
+        block = Block(payload, frames, made_in_s, self._session.with_handled(self._applied))
         if threading.get_ident() == self._loop_thread:
             raise RuntimeError(
                 "emit_block() was called in the event loop's thread, which plays blocks: use another thread"
@@ -176,20 +177,21 @@ class BlockContext:
             self._state.send_changes()
 
     def _only(self, *kinds: str) -> str:
-        names = [track.name for track in self._outputs.values() if track.kind in kinds]
+        names = [track.name for track in self._outputs.values() if track.kind in kinds and track.seat is None]
         if len(names) == 1:
             return names[0]
         several = f"tracks {', '.join(names)}: emit an Output, or" if names else "only audio tracks:"
         raise ValueError(f"{self.model} has {several} name the track: get_ctx().get_track(name).emit(…)")
 
     def _keep_sizes(self, payloads: Mapping[str, Payload]) -> None:
-        for name, payload in payloads.items():
-            if self._outputs[name].kind == "video":
+        for key, payload in payloads.items():
+            track = self._outputs[key]
+            if track.kind == "video":
                 height, width = payload.shape[-3:-1]
-                self._sizes[name] = height, width
+                self._sizes[track.name] = height, width
 
     def _black(self) -> ByTrack:
-        names = [track.name for track in self._outputs.values() if track.kind == "video"]
+        names = [track.name for track in self._outputs.values() if track.kind == "video" and track.seat is None]
         black = np.zeros((), np.uint8)
         return ByTrack({name: np.broadcast_to(black, (*self._sizes.get(name, DEFAULT_SIZE), 3)) for name in names})
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from reactor_runtime.engine.drivers.threads import Gate, ThreadTracker
 from reactor_runtime.engine.output.unpack import ByTrack
+from reactor_runtime.engine.session import Applied
 from reactor_runtime.ipc.messages import EventApplied, EventRefused, MessageSent
 
 MOST_MESSAGES = 1000
@@ -18,15 +19,15 @@ MOST_MESSAGES = 1000
 class Block:
     """Hold the payload of one `emit_block()`.
 
-    `made_in_s` is how long the model took to make it, None if not measured; `applied` is the number of events that were
-    handled when the model began to make it.
+    `made_in_s` is how long the model took to make it, None if not measured; `applied` is the number of events of
+    each seat that were handled when the model began to make it.
     The loop sets `handed_over_at` when it has room for the block.
     """
 
     payload: ByTrack
     frames: int
     made_in_s: float | None
-    applied: int
+    applied: Applied
     handed_over_at: float | None = None
 
 

@@ -98,13 +98,13 @@ class GeneratorDriver:
 
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
         """
-        fields = self._state.begin(session)
+        fields, of_seats = self._state.begin(session)
         self._session = session
         if session.stepped:
             self._stepping = Stepping(self._served, session, dispatcher, self._emitter, self._sink.send, self._uploads)
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=True)
-        self._sink.send(Started(session.id, session.started_at, fields))
+        self._sink.send(Started(session.id, session.started_at, fields, of_seats))
         hooks = SessionHooks(self._served, session, self._state, connected, self._inputs)
         try:
             await self._run_session(session, dispatcher, hooks)
@@ -245,7 +245,7 @@ class GeneratorDriver:
             try:
                 session.count_step()
                 # This waits for work that is still running on a GPU, which is part of the step.
-                bundles = None if is_idle(item) else self._emitter.unpack(item)
+                bundles = None if self._is_nothing(item) else self._emitter.unpack(item)
                 made_at = self._clock.now()
                 compute_s = timer.compute_s(made_at)
                 self._made = None if bundles is None else (made_at, self._waited_s + self._emitter.waited_s)
@@ -287,6 +287,12 @@ class GeneratorDriver:
                 if session.stopping:
                     return
                 item = await steps.throw(error)
+
+    def _is_nothing(self, item: object) -> bool:
+        """Return whether the model has nothing to show, in a session with several seats in none of them."""
+        if isinstance(item, list) and self._served.contract.seats > 1:
+            return all(map(is_idle, item))
+        return is_idle(item)
 
     def _worked_since_made(self, now: float) -> float:
         """Return the seconds of work, as handlers and output, since the last frames were made; waits do not count."""

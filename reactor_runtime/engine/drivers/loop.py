@@ -98,11 +98,11 @@ class LoopDriver:
         In all cases `@disconnected` follows `@connected`, and the output is flushed.
         """
         self.start()
-        fields = self._state.begin(session)
+        fields, of_seats = self._state.begin(session)
         self._session = session
         self._emitter.open(session)
         self._inputs.begin_session(session.id, reopen=False)
-        self._sink.send(Started(session.id, session.started_at, fields))
+        self._sink.send(Started(session.id, session.started_at, fields, of_seats))
         hooks = self._hooks = SessionHooks(self._served, session, self._state, connected, self._inputs)
         try:
             # Raised if the session stops while @connected or a handler waits.

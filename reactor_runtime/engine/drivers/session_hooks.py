@@ -2,13 +2,14 @@
 
 For a model that follows its clients (`Contract.follows_clients`) these are `@session_started`, `@session_ended`, and
 for each client `@connected` and `@disconnected`; for any other model they are the latter two, for the controller alone.
+Within these each seat has `@joined` and `@left` for its controllers.
 """
 
 from __future__ import annotations
 
 import logging
 
-from reactor_runtime.authoring.events.events import HookSpec
+from reactor_runtime.authoring.events.events import SEAT, HookSpec
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.engine.dispatch import ClientChange
 from reactor_runtime.engine.drivers.connected import Connected
@@ -51,6 +52,8 @@ class SessionHooks:
         self._follows = False
         # The clients whose @connected was called on the instance that is served.
         self._greeted: dict[str, ClientInfo] = {}
+        # The controllers whose @joined was called on it.
+        self._seated: dict[str, ClientInfo] = {}
         if not served.contract.follows_clients:
             connected.set_early()
 
@@ -81,6 +84,7 @@ class SessionHooks:
             return
         if (hook := version.contract.on_connected) is not None:
             await call_author(version.model, hook, self._session)
+        await self._seat_all()
         self._state.send_changes()
         self._finished = True
         # Another instance may be served since.
@@ -88,21 +92,32 @@ class SessionHooks:
             self._connected.set()
 
     async def apply(self, change: ClientChange) -> None:
-        """Call the hook for a client that has come or gone; do nothing for a model that does not follow its clients."""
-        if not (self._follows and self.is_current):
+        """Call the hooks for a client that has come or gone: those of its seat, and if they follow clients the others.
+
+        Before the first hooks have finished there is nothing to do: these include all clients.
+        """
+        if not self.is_current:
             return
-        if change.joined:
-            # It may have left without an event.
-            if self._session.find_client(change.client.id) and change.client.id not in self._greeted:
-                await self._greet(change.client)
-        elif change.client.id in self._greeted:
-            await self._part(change.client)
+        client = change.client
+        if not change.joined:
+            await self._unseat(client)
+            if client.id in self._greeted:
+                await self._part(client)
+            return
+        # It may have left without an event.
+        if self._session.find_client(client.id) is None:
+            return
+        if self._follows and client.id not in self._greeted:
+            await self._greet(client)
+        await self._seat(client)
 
     async def close(self) -> None:
         """Call the last hooks that are due, if any are, without cancelling them; log their exceptions."""
         version = self._begun
         if version is None:
             return
+        for client in list(self._seated.values()):
+            await self._unseat(client)
         if self._follows:
             for client in [each for each in self._greeted.values() if each.id not in self._session.clients]:
                 await self._part(client)
@@ -124,7 +139,35 @@ class SessionHooks:
         for client in list(self._session.clients.values()):
             if self.is_current:
                 await self._greet(client)
+        await self._seat_all()
         self._session.desert(not self._greeted)
+
+    async def _seat_all(self) -> None:
+        for client in list(self._session.clients.values()):
+            await self._seat(client)
+
+    async def _seat(self, client: ClientInfo) -> None:
+        """Give a controller its seat, and call `@joined`; do nothing for a client without a seat."""
+        if client.id in self._seated:
+            return
+        self._state.take_seat(client)
+        if self._state.seat_of(client) is None:
+            return
+        self._seated[client.id] = client
+        version = self._served.version
+        await self._call_logged(version, version.contract.on_joined, client, stoppable=True)
+        self._state.send_changes()
+
+    async def _unseat(self, client: ClientInfo) -> None:
+        """Call `@left`, and free the seat of a controller that has left."""
+        if self._seated.pop(client.id, None) is None:
+            return
+        version = self._served.version if self.has_begun or self._begun is None else self._begun
+        await self._call_logged(version, version.contract.on_left, client)
+        seat = self._state.seat_of(client)
+        if seat is not None and client.id not in self._session.clients:
+            self._state.leave_seat(seat)
+            self._state.send_changes()
 
     async def _greet(self, client: ClientInfo) -> None:
         is_first = not self._greeted
@@ -156,7 +199,9 @@ class SessionHooks:
         """Call a hook whose exception does not end the session; an async one that is `stoppable` ends with it."""
         if hook is None:
             return
-        arguments = {} if hook.client_parameter is None else {hook.client_parameter: client}
+        arguments: dict[str, object] = {} if hook.client_parameter is None else {hook.client_parameter: client}
+        if hook.takes_seat and client is not None:
+            arguments[SEAT] = client.seat
         try:
             await call_author(version.model, hook, self._session, arguments, stoppable=stoppable)
         except SessionStopped:

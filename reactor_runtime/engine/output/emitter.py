@@ -18,7 +18,7 @@ from reactor_runtime.engine.output.pace import Pace
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, Piece, Sink
 from reactor_runtime.engine.output.unpack import NO_FILES, NO_METADATA, Unpack, UnpackedBundle, metadata_by_track
 from reactor_runtime.engine.served import ServedModel
-from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session import Applied, ModelSession
 from reactor_runtime.engine.session_log import OnFile
 from reactor_runtime.errors import MOST_MESSAGE, shortened
 from reactor_runtime.ipc.credits import CreditReader
@@ -93,7 +93,7 @@ class Emitter:
         self.outstanding.set_most(contract.buffer_size)
         self.pace.on_new_version()
         self._seqs = {track.name: self._seqs.get(track.name, 0) for track in contract.tracks}
-        self._sizes = {track: size for track, size in self._sizes.items() if track in contract.tracks}
+        self._sizes = {track: size for track, size in self._sizes.items() if track in contract.output_tracks}
 
     @property
     def next_seqs(self) -> dict[str, int]:
@@ -234,7 +234,7 @@ class Emitter:
         *,
         compute_time: float | None = None,
         between_s: float = 0.0,
-        applied: int | None = None,
+        applied: Applied | None = None,
         drop: bool = False,
         whole: bool = False,
         adapt: bool = True,
@@ -245,8 +245,8 @@ class Emitter:
 
         `between_s` is the duration of other work since the previous step, which counts for the rate too.
         With `whole` all bundles are handed over at once, however many are queued; the caller limits them.
-        `applied` is the number of events handled before the output was computed; by default all so far, including
-        the one whose handler calls this.
+        `applied` is the number of events of each seat handled before the output was computed; by default all so far,
+        including the one whose handler calls this.
         Without a session nothing is handed over, and the wait is as long as in a session.
         `author_s` is how long the author's code has run or waited for the output, by default since the last output.
         `meanwhile` is awaited after each wait for room, to handle events before the end of the batch.
@@ -352,8 +352,8 @@ class Emitter:
         if self._session is None:
             return
         for bundle in bundles:
-            for track in bundle:
-                self._next_seq(track)
+            for name in {track.name for track in bundle}:
+                self._next_seq(name)
 
     def flush(self, *, hold: bool = False) -> None:
         """Drop all that is queued and the rest of a batch that waits in `emit`; unless `hold`, show one black frame.
@@ -382,7 +382,7 @@ class Emitter:
         self,
         session: ModelSession,
         bundle: Mapping[TrackSpec, Payload],
-        applied: int,
+        applied: Applied,
         compute_s: float = 0.0,
         *,
         first: bool = False,
@@ -398,8 +398,10 @@ class Emitter:
         due = self.pace.next(now, bundle)
         alone = is_sound_alone([bundle])
         self.outstanding.add(number, OutstandingBundle(due, now, compute_s if first else None, alone))
+        # The frames of a track for several seats have one number.
+        seqs: dict[str, int] = {}
         pieces = tuple(
-            self._piece(track, payload, due, metadata.get(track.name, ""), on_files.get(track.name))
+            self._piece(track, payload, due, metadata.get(track.key, ""), on_files.get(track.key), seqs)
             for track, payload in bundle.items()
         )
         outgoing = OutgoingBundle(
@@ -427,8 +429,18 @@ class Emitter:
             has_frame = not alone and bundle is not self._sizes
             session.trace.span(session.id, "model", "hand over", now, bundle=number, has_frame=has_frame)
 
-    def _piece(self, track: TrackSpec, payload: Payload, due: float, metadata: str, on_file: OnFile | None) -> Piece:
-        seq = self._next_seq(track)
+    def _piece(
+        self,
+        track: TrackSpec,
+        payload: Payload,
+        due: float,
+        metadata: str,
+        on_file: OnFile | None,
+        seqs: dict[str, int],
+    ) -> Piece:
+        seq = seqs.get(track.name)
+        if seq is None:
+            seq = seqs[track.name] = self._next_seq(track.name)
         if isinstance(payload, Black):
             return Piece(track, seq, payload, due)
         if track.kind == "audio":
@@ -442,14 +454,14 @@ class Emitter:
             return True
         return self.outstanding.full(self._clock.now(), alone=alone, more=more)
 
-    def _next_seq(self, track: TrackSpec) -> int:
-        seq = self._seqs[track.name]
-        self._seqs[track.name] = seq + 1
+    def _next_seq(self, track: str) -> int:
+        seq = self._seqs[track]
+        self._seqs[track] = seq + 1
         return seq
 
 
-def _applied(session: ModelSession) -> int:
-    return max(session.applied, session.handled_here)
+def _applied(session: ModelSession) -> Applied:
+    return session.with_handled(session.applied)
 
 
 def is_sound_alone(bundles: Sequence[Mapping[TrackSpec, object]]) -> bool:

@@ -229,7 +229,7 @@ class Pace:
         self._fill_s, self._slower = 0.0, 1.0
 
     def _new_sound_lines(self) -> dict[TrackSpec, SoundLine]:
-        tracks = [track for track in self._served.contract.tracks if track.direction == "out" and track.kind == "audio"]
+        tracks = [track for track in self._served.contract.output_tracks if track.kind == "audio"]
         return {track: SoundLine(track.sample_rate) for track in tracks if track.sample_rate}
 
     def _warn(self, interval_s: float) -> None:

@@ -62,7 +62,8 @@ class OutgoingBundle:
     interval_s: float
     handed_over: float
     wall_us: int
-    applied: int
+    # By seat.
+    applied: tuple[int, ...]
     step_s: float
     pieces: tuple[Piece, ...]
     first: bool = True
@@ -151,20 +152,24 @@ class IpcSink:
         places, next_rooms = iter(offsets), iter(rooms)
         frames, sounds = [], []
         for piece in bundle.pieces:
-            payload = piece.payload
+            payload, seat = piece.payload, piece.track.seat
             if isinstance(payload, Black):
-                frames.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width))
+                frames.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width, seat=seat))
             elif piece.track.kind == "video":
                 height, width, _ = payload.shape
                 room = -1 if piece.on_file is None else next(next_rooms)
                 size = len(payload.data) if isinstance(payload, JpegFrame) else 0
+                place = next(places)
                 frames.append(
-                    BundleFrame(piece.track.name, piece.seq, next(places), height, width, piece.metadata, size, room)
+                    BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata, size, room, seat)
                 )
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
-                sounds.append(BundleSound(piece.track.name, piece.seq, next(places), channels, samples, rate, piece.at))
+                sounds.append(
+                    BundleSound(piece.track.name, piece.seq, next(places), channels, samples, rate, piece.at, seat)
+                )
+        applied, *others = bundle.applied
         return Bundle(
             bundle.session,
             bundle.number,
@@ -172,13 +177,14 @@ class IpcSink:
             bundle.interval_s,
             bundle.handed_over,
             bundle.wall_us,
-            bundle.applied,
+            applied,
             bundle.step_s,
             tuple(frames),
             tuple(sounds),
             bundle.first,
             bundle.inputs,
             bundle.reserve_s,
+            tuple(others),
         )
 
     def send(self, message: ToServer) -> None:

@@ -13,8 +13,17 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.code.source import declared_at
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.authoring.tracks.track_payload import TrackPayload
-from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, is_made, metadata_of, payloads, tracks_of
+from reactor_runtime.authoring.tracks.tracks import (
+    Output,
+    TrackSpec,
+    is_made,
+    key_of,
+    metadata_of,
+    payloads,
+    tracks_of,
+)
 from reactor_runtime.engine.session_log import OnFile
 from reactor_runtime.media.frames import check_audio, check_video
 from reactor_runtime.media.jpeg_frame import JpegFrame, Payload, pixels_of
@@ -28,7 +37,7 @@ NO_FILES: Mapping[str, OnFile] = MappingProxyType({})
 
 
 class UnpackedBundle(dict[TrackSpec, Payload]):
-    """Hold the payloads of one bundle by track, and the `metadata` of its frames by the track's name, as JSON text.
+    """Hold the payloads of one bundle by track, and the `metadata` of its frames by the track's key, as JSON text.
 
     `on_files` has, by the track's name, what gets the file into which the server encodes a frame.
     """
@@ -48,7 +57,7 @@ class UnpackedBundle(dict[TrackSpec, Payload]):
 
 @dataclass(frozen=True, slots=True)
 class ByTrack:
-    """Hold payloads by the names of their tracks, as the block style hands them over.
+    """Hold payloads by the keys of their tracks, as the block style hands them over.
 
     `metadata` has the JSON text of each frame of a track, "" for none.
     """
@@ -58,18 +67,23 @@ class ByTrack:
 
 
 class CheckedOutput(NamedTuple):
-    """The payloads of an output by the name of the track, and the metadata of its frames as in `ByTrack`."""
+    """The payloads of an output by the key of the track, and the metadata of its frames as in `ByTrack`."""
 
     arrays: dict[str, Payload]
     metadata: Mapping[str, Sequence[str]]
 
 
 class Unpack:
-    """Split an Output, or the raw array of a model with one track, into bundles; made once per model."""
+    """Split an Output, or the raw array of a model with one track, into bundles; made once per model.
+
+    A model with several seats also gives a list with one of these for each seat, None for nothing new.
+    """
 
     def __init__(self, contract: Contract) -> None:
         self._model = contract.model
-        self._tracks = {track.name: track for track in contract.tracks if track.direction == "out"}
+        self._seats = contract.seats
+        # With one key for all seats, and one for each seat.
+        self._tracks = {track.key: track for track in contract.output_tracks}
         self._outputs: dict[type, tuple[TrackSpec, ...]] = {kind: tracks_of(kind) for kind in contract.outputs}
         all_tracks = [tracks for tracks in self._outputs.values() if tracks]
         self._only = all_tracks[0][0] if len(all_tracks) == 1 and len(all_tracks[0]) == 1 else None
@@ -103,6 +117,8 @@ class Unpack:
         """Return the values of an output by track, and the metadata beside them."""
         if isinstance(output, ByTrack):
             return output.payloads, NO_METADATA
+        if isinstance(output, list) and self._seats > 1:
+            return self._values_of_seats(output)
         if isinstance(output, Output):
             # One without tracks shows nothing, whatever the model declares.
             if type(output) not in self._outputs and tracks_of(type(output)):
@@ -112,6 +128,21 @@ class Unpack:
             return {self._only.name: output}, NO_METADATA
         with declared_at(self._model) if not self._outputs else contextlib.nullcontext():
             raise TypeError(self._why_not_raw(output))
+
+    def _values_of_seats(self, outputs: Sequence[object]) -> tuple[Mapping[str, object], Mapping[str, object]]:
+        if len(outputs) != self._seats:
+            raise ValueError(
+                f"got a list of {len(outputs)} outputs, and the session has {self._seats} seats: give one for each, "
+                "None for nothing new"
+            )
+        values: dict[str, object] = {}
+        metadata: dict[str, object] = {}
+        for seat, output in enumerate(outputs):
+            if not is_idle(output):
+                own, beside = self._values(output)
+                values.update({key_of(name, seat): value for name, value in own.items()})
+                metadata.update({key_of(name, seat): value for name, value in beside.items()})
+        return values, metadata
 
     def _pieces(self, checked: Mapping[str, Payload]) -> int:
         """Return the number of pieces for sound without frames."""

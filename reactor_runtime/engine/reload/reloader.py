@@ -14,11 +14,11 @@ from typing import Any, Protocol, Self
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.presets import NO_PRESETS, Presets, check_presets
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.seat import seats_of
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.config import GivenConfig, is_same
 from reactor_runtime.engine.author import session_failure
@@ -28,6 +28,7 @@ from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import Preparations
 from reactor_runtime.engine.runners import ModelRunners
 from reactor_runtime.engine.served import ServedModel, Version
+from reactor_runtime.engine.session_state import States
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
 from reactor_runtime.recording.entries import ReloadKind
 
@@ -102,7 +103,7 @@ class _Trial:
     # Whether the old code had failed: it does not run again.
     was_broken: bool
     undo: list[Callable[[], object]]
-    state: InputState | None = None
+    states: States | None = None
     timer: Timer | None = None
     # Names the attributes that keep old code.
     note: str = ""
@@ -134,8 +135,8 @@ class ReloadingHost(Protocol):
     def swap_soon(self) -> None:
         """Call `Reloader.apply` when the author's code that makes frames has ended."""
 
-    def serve_version(self, version: Version, state: InputState | None) -> InputState | None:
-        """Serve another version, with the state of the session if that is known; return the state before."""
+    def serve_version(self, version: Version, states: States | None) -> States:
+        """Serve another version, with the states of the session if they are known; return the states before."""
 
     @property
     def in_session(self) -> bool: ...
@@ -266,7 +267,7 @@ class Reloader:
                 self._host.on_code_stop(error)
             self._report_failure(error)
             return
-        trial.state = self._host.serve_version(Version(model, candidate.contract, candidate.config), None)
+        trial.states = self._host.serve_version(Version(model, candidate.contract, candidate.config), None)
         self.broken = False
         self._host.on_code_start("applied" if model is before.model else "loaded")
         if not candidate.on_trial:
@@ -328,6 +329,11 @@ class Reloader:
             candidate.undo()
             base = candidate.contract.style.base.__name__
             self._report("restarting", f"{candidate.contract.model.__name__} is a {base} now")
+            return
+        seats = seats_of(candidate.contract.model)
+        if seats != seats_of(self._served.contract.model):
+            candidate.undo()
+            self._report("restarting", f"a session has {seats} seats now")
             return
         if candidate.reason and self._loading.runners.modules:
             # Two sets of ranks may not fit into the memory of the GPUs.
@@ -414,7 +420,7 @@ class Reloader:
         for undo in trial.undo:
             undo()
         if self._served.version is not trial.before:
-            self._host.serve_version(trial.before, trial.state)
+            self._host.serve_version(trial.before, trial.states)
 
     def _report_kept(self, former: weakref.ref[Model]) -> None:
         """Report a former model that stays in memory."""

@@ -15,7 +15,7 @@ OF_2 = MessageSent("s-1", "hello", {}, n=2)
 
 
 def block() -> Block:
-    return Block(ByTrack({}), 1, None, 0)
+    return Block(ByTrack({}), 1, None, (0,))
 
 
 class Counted(UntrackedThreads):

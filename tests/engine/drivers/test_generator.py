@@ -94,7 +94,7 @@ async def test_an_event_wakes_an_idle_model_at_once() -> None:
         rig.event("set_prompt", 1, prompt="a cat")
         await settle()
         assert rig.sink.reds[:1] == [9]
-        assert rig.sink.shown[0].bundle.applied == 1
+        assert rig.sink.shown[0].bundle.applied == (1,)
 
 
 async def test_events_change_the_state_between_steps_and_the_frame_has_their_number() -> None:
@@ -109,7 +109,7 @@ async def test_events_change_the_state_between_steps_and_the_frame_has_their_num
         rig.event("set_brightness", 1, brightness=2)
         await rig.play(1.0)
     applied = {shown.bundle.applied: shown.red for shown in rig.sink.shown[:-1]}
-    assert applied == {0: 10, 1: 20}
+    assert applied == {(0,): 10, (1,): 20}
 
 
 async def test_the_first_frame_that_shows_an_event_has_its_arrival_time() -> None:
@@ -123,7 +123,7 @@ async def test_the_first_frame_that_shows_an_event_has_its_arrival_time() -> Non
         came_at = rig.clock.now()
         rig.event("set_brightness", brightness=2)
         await rig.play(1.0)
-    first = next(shown.bundle for shown in rig.sink.shown if shown.bundle.applied == 1)
+    first = next(shown.bundle for shown in rig.sink.shown if shown.bundle.applied == (1,))
     assert first.inputs == (came_at,)
     assert [shown.bundle.number for shown in rig.sink.shown if shown.bundle.inputs] == [first.number]
 
@@ -429,4 +429,4 @@ async def test_frames_made_before_an_event_do_not_claim_to_show_it() -> None:
         assert rig.sink.of(EventApplied)
         await rig.play(5.0)
         shown = {(each.bundle.applied, each.red) for each in rig.sink.shown}
-    assert shown == {(0, 10), (1, 20)}
+    assert shown == {((0,), 10), ((1,), 20)}

@@ -282,10 +282,10 @@ async def test_an_emit_that_waits_returns_when_the_session_stops() -> None:
 async def test_a_moment_says_when_it_was_handed_over_and_what_was_applied() -> None:
     desk = Desk()
     desk.clock.spend(0.25)
-    desk.session.applied = 7
+    desk.session.applied = (7,)
     await desk.emitter.emit(frame(1))
     bundle = desk.sink.shown[0].bundle
-    assert (bundle.applied, bundle.wall_us) == (7, 1_000_000_000_250_000)
+    assert (bundle.applied, bundle.wall_us) == ((7,), 1_000_000_000_250_000)
 
 
 async def test_sound_is_cut_among_the_frames_it_comes_with() -> None:

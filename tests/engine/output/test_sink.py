@@ -42,7 +42,7 @@ def ends() -> Iterator[Ends]:
 
 def outgoing(number: int, *payloads: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] | Black) -> OutgoingBundle:
     pieces = tuple(Piece(VIDEO, number, payload, 0.0) for payload in payloads)
-    return OutgoingBundle("s-1", number, 0.0, 0.1, 0.0, 0, 0, 0.0, pieces)
+    return OutgoingBundle("s-1", number, 0.0, 0.1, 0.0, 0, (0,), 0.0, pieces)
 
 
 def bundle_of(ends: Ends) -> Bundle:

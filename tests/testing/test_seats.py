@@ -1,0 +1,273 @@
+"""Sessions with several seats, on the engine that serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.interface import (
+    CommandError,
+    PipelineExecutor,
+    ReactorModel,
+    ReactorPipeline,
+    VideoModel,
+    get_ctx,
+    joined,
+)
+from reactor_runtime.testing import SeatedClient, Studio, replay
+from tests.testing.models import Level, frame
+from tests.testing.recorded import recorded
+from tests.testing.seats_game import SEATS, Game, Moved, View, World
+
+
+def places(executor: PipelineExecutor[Game]) -> list[int | None]:
+    """Make a step, and return where each player is in it, None for a seat without a frame."""
+    views = next(executor).output
+    return [None if view is None else int(view.main_video[0, 0, 0]) - 100 for view in views]
+
+
+@pytest.fixture
+def executor() -> Iterator[PipelineExecutor[Game]]:
+    with PipelineExecutor(Game) as executor:
+        executor.connect()
+        yield executor
+
+
+def test_each_seat_has_a_state_that_its_client_sets(executor: PipelineExecutor[Game]) -> None:
+    second = executor.join()
+    executor.send_event("set_move", move="right")
+    second.send_event("set_move", move="left")
+    assert [seat.state.move for seat in executor.model.seats] == ["right", "left", "none", "none"]
+    assert places(executor) == [1, -1, 0, 0]
+    assert places(executor) == [2, -2, None, None]
+
+
+def test_a_handler_gets_the_seat_of_its_client(executor: PipelineExecutor[Game]) -> None:
+    third = executor.join(2)
+    next(executor)
+    assert third.send_event("jump", far=2) == Moved(seat=2, x=20)
+    assert executor.send_event("jump") == Moved(seat=0, x=10)
+
+
+def test_a_seat_is_taken_from_its_joined_to_its_left(executor: PipelineExecutor[Game]) -> None:
+    model = executor.model
+    second = executor.join()
+    second.send_event("set_move", move="left")
+    assert [seat.taken for seat in model.seats] == [True, True, False, False]
+    assert model.seats[1].client.id == second.id
+    second.leave()
+    assert [seat.taken for seat in model.seats] == [True, False, False, False]
+    assert model.seats[1].state.move == "none"
+    executor.disconnect()
+    assert model.log == [("joined", 0), ("joined", 1), ("left at left", 1), ("left at none", 0)]
+
+
+def test_the_state_that_a_model_gave_a_free_seat_ends_when_it_is_taken(executor: PipelineExecutor[Game]) -> None:
+    executor.model.seats[3].state.move = "right"
+    next(executor)
+    executor.join(3)
+    assert executor.model.seats[3].state.move == "none"
+
+
+def test_only_the_host_sets_a_field_that_is_not_shared(executor: PipelineExecutor[Game]) -> None:
+    second = executor.join()
+    with pytest.raises(ValueError, match="only the host, the client in seat 0, may send set_speed"):
+        second.send_event("set_speed", speed=5)
+    second.send_event("set_note", note="hello")
+    executor.send_event("set_speed", speed=3)
+    assert (executor.state.speed, executor.state.note) == (3, "hello")
+
+
+def test_a_seat_that_is_taken_can_not_be_joined(executor: PipelineExecutor[Game]) -> None:
+    with pytest.raises(RuntimeError, match=r"seat 0 is not free: the session has 4, and free are \[1, 2, 3\]"):
+        executor.join(0)
+    for _ in range(3):
+        executor.join()
+    with pytest.raises(RuntimeError, match="no seat free: the session has 4, and free are none"):
+        executor.join()
+
+
+def test_frames_name_their_seat_and_count_its_events(executor: PipelineExecutor[Game]) -> None:
+    second = executor.join()
+    for _ in range(3):
+        second.send_event("set_move", move="left")
+    executor.send_event("set_speed", speed=2)
+    next(executor)
+    assert [(frame.seat, frame.applied) for frame in executor.frames] == [(0, 1), (1, 3), (2, 0), (3, 0)]
+    assert {frame.seq for frame in executor.frames} == {0}
+
+
+class Same(ReactorPipeline):
+    """Yield one output for all, or one for each seat."""
+
+    state: Level
+    seats: Any = 2
+    output: View
+
+    def inference(self) -> Iterator[Any]:
+        yield View(main_video=frame(1))
+        yield [None, View(main_video=frame(2))]
+        yield [None, None]
+        yield [View(main_video=np.stack([frame(3), frame(4)])), View(main_video=frame(5))]
+        yield [View(main_video=frame(6))]
+
+
+def test_an_output_is_for_all_seats_or_a_list_with_one_for_each() -> None:
+    with PipelineExecutor(Same) as executor:
+        executor.connect()
+        shown = []
+        for _ in range(4):
+            next(executor)
+            shown.append([(each.seat, each.seq, int(each.array[0, 0, 0])) for each in executor.frames])
+        assert shown == [[(None, 0, 1)], [(1, 1, 2)], [], [(0, 2, 3), (1, 2, 5), (0, 3, 4), (1, 3, 5)]]
+        with pytest.raises(ValueError, match="a list of 1 outputs, and the session has 2 seats: give one for each"):
+            next(executor)
+
+
+class Configured(Same):
+    seats: Any = 1
+
+    def load(self, config: dict[str, Any]) -> None:
+        self.seats = config["players"]
+
+
+def test_load_sets_the_number_of_seats() -> None:
+    with PipelineExecutor(Configured, {"players": 2}) as executor:
+        executor.connect()
+        assert executor.join().seat == 1
+        assert len(executor.model.seats) == 2
+        next(executor)
+        next(executor)
+        assert executor.frames[0].seat == 1
+    with pytest.raises(Exception, match=r"Configured.seats after load\(\) must be from 1 to 64, not 0"):
+        PipelineExecutor(Configured, {"players": 0})
+
+
+def test_a_model_without_seats_keeps_the_attribute_for_its_author() -> None:
+    class Cinema(Same):
+        seats = ("a1", "a2")
+
+        def inference(self) -> Iterator[Any]:
+            yield View(main_video=frame(len(self.seats)))
+
+    with PipelineExecutor(Cinema) as executor:
+        executor.connect()
+        assert next(executor).output.main_video[0, 0, 0] == 2
+        assert executor.model.seats == ("a1", "a2")
+        with pytest.raises(RuntimeError, match="no seat free"):
+            executor.join()
+
+
+class Looping(ReactorModel):
+    seats: Any = 2
+    output: View
+    fps = 10
+
+    def load(self, config: dict[str, Any]) -> None:
+        self.joined: list[int] = config.get("joined", [])
+
+    @joined
+    def on_joined(self, seat: int) -> None:
+        self.joined.append(seat)
+
+    async def run(self) -> None:
+        while True:
+            await self.emit([View(main_video=frame(10 + len(self.joined))), View(main_video=frame(20))])
+
+
+class Blocks(VideoModel):
+    seats: Any = 2
+    output: View
+
+    def __init__(self, config: dict[str, Any]) -> None: ...
+
+    def start_session(self) -> None:
+        while not get_ctx().should_stop():
+            taken = sum(seat.taken for seat in self.seats)
+            get_ctx().emit_block([View(main_video=frame(10 + taken)), View(main_video=frame(20))])
+
+
+@pytest.mark.parametrize("model", [Looping, Blocks])
+def test_all_styles_have_seats(model: Any) -> None:
+    with Studio(model) as studio:
+        studio.connect()
+        second = studio.join()
+        studio.clear()
+        studio.run(0.5)
+        newest = {frame.seat: int(frame.array[0, 0, 0]) for frame in studio.frames}
+        assert newest == {0: 12, 1: 20}
+        second.leave()
+        studio.disconnect()
+
+
+def play(studio: Studio[Any]) -> None:
+    """Play a game of four, of which two leave and one joins again."""
+    others: list[SeatedClient] = [studio.join() for _ in range(SEATS - 1)]
+    studio.send_event("set_move", move="right")
+    for each in others:
+        each.send_event("set_move", move="left" if each.seat % 2 else "right")
+        studio.run(0.23)
+    others[0].send_event("jump", far=2)
+    others[0].leave()
+    studio.run(0.4)
+    with pytest.raises(ValueError, match="only the host"):
+        others[1].send_event("set_speed", speed=2)
+    studio.send_event("set_speed", speed=3)
+    again = studio.join()
+    again.send_event("set_note", note="back")
+    again.send_event("jump")
+    others[2].leave()
+    studio.run(0.5)
+    assert again.seat == 1
+
+
+def test_a_game_with_joins_and_leaves_is_replayed_bit_for_bit(tmp_path: Path) -> None:
+    with recorded(Game, tmp_path) as studio:
+        play(studio)
+    (file,) = tmp_path.glob("*.mcap")
+    result = replay(file, Game)
+    assert (result.total, result.frames) == (0, result.frames)
+    assert result.frames > 100
+
+
+class Other(Game):
+    """Give the last two seats the events of each other."""
+
+    def inference(self) -> Iterator[list[View | None]]:
+        for views in super().inference():
+            yield [views[0], views[1], views[3], views[2]]
+
+
+def test_a_replay_compares_the_frames_of_each_seat(tmp_path: Path) -> None:
+    with recorded(Game, tmp_path) as studio:
+        play(studio)
+    (file,) = tmp_path.glob("*.mcap")
+    differences = replay(file, Other).differences
+    assert {each.track for each in differences} == {"main_video@2", "main_video@3"}
+
+
+def test_a_command_error_reaches_the_client_of_the_seat() -> None:
+    class Strict(Game):
+        def jump(self, client: Any, far: int = 1) -> Any:
+            raise CommandError("no", f"seat {client.seat} by {far}")
+
+    with PipelineExecutor(Strict) as strict:
+        strict.connect()
+        with pytest.raises(CommandError, match="seat 3 by 1"):
+            strict.join(3).send_event("jump")
+
+
+def test_a_state_of_seats_has_no_field_of_the_state_for_all() -> None:
+    class Twice(World):
+        move: str = ""
+
+    class Mixed(Game):
+        state: Twice
+
+    with pytest.raises(Exception, match=r"Player.move is a field of Twice too"):
+        Contract.of(Mixed)
