@@ -19,7 +19,8 @@ class Address:
     """A server: `place` is host and port, `root` the path under which a proxy serves it, without a trailing slash.
 
     `session` is the id of the session to watch, empty for the one that has run longest. With `stepped` the session
-    makes the steps that this client requests.
+    makes the steps that this client requests. `room` is the code of the session to join, and `seat` the place there,
+    or the one to watch.
     """
 
     secure: bool
@@ -30,6 +31,8 @@ class Address:
     session: str = ""
     watch: bool = False
     stepped: bool = False
+    room: str = ""
+    seat: int | None = None
 
     @classmethod
     def parse(
@@ -41,6 +44,8 @@ class Address:
         session: str | None = None,
         watch: bool = False,
         stepped: bool = False,
+        room: str | None = None,
+        seat: int | None = None,
     ) -> Self:
         """Read the address of a page, a socket or a bare host; the other arguments win over its query.
 
@@ -68,12 +73,16 @@ class Address:
             query.get("session", "") if session is None else session,
             watch or query.get("watch") == "1",
             stepped or query.get("generation") == "stepped",
+            query.get("room", "") if room is None else room,
+            _seat(query.get("seat")) if seat is None else seat,
         )
 
     def socket(self, **more: str | None) -> str:
         """Return the WebSocket's URL, with `more` in its query, without the token: URLs are logged, headers are not."""
         watch, generation = "1" if self.watch else "", "stepped" if self.stepped else ""
-        options = {"session": self.session, "watch": watch, "generation": generation, **more}
+        seat = None if self.seat is None else str(self.seat)
+        options = {"session": self.session, "watch": watch, "generation": generation, "room": self.room, "seat": seat}
+        options |= more
         query = {"role": self.role} | {name: value for name, value in options.items() if value}
         return f"{'wss' if self.secure else 'ws'}://{self.place}{self.root}/ws?{urlencode(query)}"
 
@@ -84,6 +93,12 @@ class Address:
 
     def __str__(self) -> str:
         return f"{'https' if self.secure else 'http'}://{self.place}{self.root}"
+
+
+def _seat(seat: str | None) -> int | None:
+    if seat is None or seat.isdecimal():
+        return None if seat is None else int(seat)
+    raise AddressError(f'the seat is a number from 0, not "{seat}"')
 
 
 def _role(role: str) -> Role:

@@ -21,6 +21,8 @@ def connect(
     session: str | None = None,
     watch: bool = False,
     stepped: bool = False,
+    room: str | None = None,
+    seat: int | None = None,
     wait: bool = True,
     wait_s: float = 0.0,
     reconnect: bool = True,
@@ -30,15 +32,18 @@ def connect(
 
     `url` is the address of the page or of the socket; arguments win over its query. `session` is the id of the session
     to watch, where several run; `watch` shows the sessions of others during the wait for the turn. With `stepped` the
-    model makes steps only in `session.step()`. Without `wait` the
-    session is returned before its turn: `status` shows the phase and `ready()` waits. While no server
-    answers, for example because it is starting, `connect` tries again for `wait_s` seconds. A broken connection is
-    restored, unless `reconnect` is false: to the same session if the server keeps it (`--resume-grace`); otherwise a
-    controller's session is lost, and `ready()` waits for another one.
+    model makes steps only in `session.step()`. In a session with several seats, `room` is the code of the session to
+    join, or to open, and `seat` the number of the seat there; a viewer watches it. Without `wait` the session is
+    returned before its turn: `status` shows the phase and `ready()` waits. While no server answers, for example because
+    it is starting, `connect` tries again for `wait_s` seconds. A broken connection is restored, unless `reconnect` is
+    false: to the same session if the server keeps it (`--resume-grace`); otherwise a controller's session is lost, and
+    `ready()` waits for another one.
 
     Raises `AddressError` for a wrong address; `Refused`, `Busy` or another `ConnectError` when connecting fails.
     """
-    address = Address.parse(url, token=token, role=role, session=session, watch=watch, stepped=stepped)
+    address = Address.parse(
+        url, token=token, role=role, session=session, watch=watch, stepped=stepped, room=room, seat=seat
+    )
     return Connecting(address, tls=tls, wait=wait, wait_s=wait_s, reconnects=reconnect)
 
 

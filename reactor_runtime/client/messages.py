@@ -175,7 +175,8 @@ class Redirect:
 class Welcome:
     """The server's description of the model and of the session; `resume` and `upload_key` are secrets.
 
-    With `shared` every client of the session may send events. A session that is `stepped` makes the steps that its
+    With `shared` every client of the session may send events. A session with several `seats` is found by the code of
+    its `room`; `seat` is the one that this client has, or watches. A session that is `stepped` makes the steps that its
     controller requests. `environment` names the message with the reward of a step.
     """
 
@@ -192,6 +193,9 @@ class Welcome:
     encodings: tuple[str, ...] = ()
     stepped: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    seat: int = 0
+    seats: int = 1
+    room: str | None = None
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Self:
@@ -212,6 +216,9 @@ class Welcome:
             tuple(map(str, data.get("encodings") or ())),
             data.get("generation") == "stepped",
             data.get("environment", {}),
+            int(data.get("seat", 0)),
+            int(data.get("seats", 1)),
+            _optional_text(data.get("room")),
         )
 
     @property

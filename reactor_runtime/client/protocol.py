@@ -121,6 +121,7 @@ class ClientProtocol:
         self.status = Status()
         self.welcome = NO_WELCOME
         self.state: Mapping[str, Any] = MappingProxyType({})
+        self.seats: tuple[str | None, ...] = ()
         self.stats: Mapping[str, Any] = MappingProxyType({})
         self.scope = SessionScope()
         self.publish_errors: deque[EventError] = deque(maxlen=1)
@@ -195,6 +196,8 @@ class ClientProtocol:
                 self.status = self.status.with_position(data, self.welcome.watched_by(self.role))
             case "reactor.redirect":
                 self.redirect = Redirect.from_data(data)
+            case "reactor.seats":
+                self.seats = tuple(data["clients"])
             case "reactor.stats":
                 self.stats = MappingProxyType(dict(data))
             case "reactor.pong":
@@ -273,6 +276,7 @@ class ClientProtocol:
         self.last_reload = welcome.reload
         self._check_types()
         self.state = MappingProxyType(dict(welcome.state))
+        self.seats = (None,) * welcome.seats
         if welcome.session != before.session:
             self.input_delay.reset()
         if welcome.session is None or self.welcome.watched_by(self.role) is not None:

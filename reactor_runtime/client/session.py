@@ -76,6 +76,21 @@ class SessionInfo:
         return self._streams.protocol.role
 
     @property
+    def seat(self) -> int:
+        """Return the number of the seat that this client has, or that it watches."""
+        return self._streams.protocol.welcome.seat
+
+    @property
+    def seats(self) -> tuple[str | None, ...]:
+        """Return the id of the client in each seat, None for a free one; one None where there is one seat."""
+        return self._streams.protocol.seats
+
+    @property
+    def room(self) -> str | None:
+        """Return the code by which others find a session with several seats; None for any other."""
+        return self._streams.protocol.welcome.room
+
+    @property
     def may_send(self) -> bool:
         """Return whether the server accepts events of this client now.
 
@@ -411,13 +426,15 @@ class Session(SessionInfo):
         max_fps: float | None = None,
         tracks: list[str] | None = None,
         codecs: list[str] | None = None,
+        seat: int | None = None,
     ) -> None:
         """Set what the server sends: nothing while `paused`, at most `max_fps` of each track, only these tracks.
 
-        `codecs` are the encodings of video to prefer to JPEG, best first: with `["raw"]` frames lose nothing.
+        `codecs` are the encodings of video to prefer to JPEG, best first: with `["raw"]` frames lose nothing. `seat` is
+        the one that a viewer watches from now on.
         """
         view = {"paused": paused, "max_fps": max_fps, "tracks": tracks, "codecs": codecs}
-        self._streams.set_view(view)
+        self._streams.set_view(view if seat is None else {**view, "seat": seat})
 
     def request_key(self, track: str) -> None:
         """Request that the video stream of a track begins anew, with a message that can be decoded alone."""

@@ -32,6 +32,7 @@ LOCAL: Mapping[str, bool | set[str]] = {
     "host": True,
     "port": True,
     "max_waiting": True,
+    "one_controller": True,
     "sessions": True,
     "sessions_per_model": True,
     "gpus": True,
@@ -112,6 +113,7 @@ class WorkerJob:
                 "port": port,
                 "max_waiting": 0,
                 "sessions_per_model": 1,
+                "one_controller": True,
                 "access": {**self.options["access"], **access},
             }
         )

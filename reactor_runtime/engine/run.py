@@ -201,6 +201,10 @@ def _load(
             slot.adopt_loaded()
         contract.style.check_loaded(model)
         loaded = host.slots[0].served.contract
+        if loaded.seats > 1 and load.one_controller:
+            name = contract.model.__name__
+            message = f"{name} has {loaded.seats} seats, and a worker of a cluster has one controller"
+            raise errors.LoadError(message, hint="serve it with `reactor run`, without --on")
         if loaded is not contract:
             channel.send(describe(loaded))
         if sessions > 1:

@@ -270,14 +270,16 @@ def _check_command(where: str, command: object) -> None:
 
 
 def _view(data: dict[str, Any]) -> View:
-    _check_keys("reactor.view", data, ("paused", "max_fps", "tracks", "codecs"))
-    paused, max_fps = data.get("paused", False), data.get("max_fps")
+    _check_keys("reactor.view", data, ("paused", "max_fps", "tracks", "codecs", "seat"))
+    paused, max_fps, seat = data.get("paused", False), data.get("max_fps"), data.get("seat")
     if not isinstance(paused, bool):
         raise _invalid(f"reactor.view: paused must be true or false, got {_kind(paused)}")
     if max_fps is not None:
         max_fps = _rate(max_fps)
     tracks = _names(data, "tracks", "track", MAX_TRACKS)
-    return View(paused, max_fps, tracks, _names(data, "codecs", "codec", MAX_CODECS))
+    if seat is not None and not _is_from_0_to(seat, MAX_SEQ):
+        raise _invalid(f"reactor.view: seat must be the number of a seat or null, got {_kind(seat)}")
+    return View(paused, max_fps, tracks, _names(data, "codecs", "codec", MAX_CODECS), seat)
 
 
 def _names(data: dict[str, Any], key: str, what: str, limit: int) -> tuple[str, ...] | None:

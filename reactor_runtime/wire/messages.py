@@ -75,13 +75,14 @@ class View:
     """Select the media that the client receives, in place of its earlier choice; None is no limit, or all tracks.
 
     `codecs` names the encodings of video that the client can decode besides the default one, best first; None keeps
-    the last ones.
+    the last ones. `seat` is the one that a viewer wants to watch; None keeps the last.
     """
 
     paused: bool = False
     max_fps: float | None = None
     tracks: tuple[str, ...] | None = None
     codecs: tuple[str, ...] | None = None
+    seat: int | None = None
 
     def among(self, tracks: Collection[str] | None) -> View:
         """Return the view with only those of its tracks that are in `tracks`; unchanged for None: not known yet."""

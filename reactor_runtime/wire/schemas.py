@@ -146,6 +146,11 @@ def _view() -> Schema:
                 "maxItems": MAX_CODECS,
                 "description": "The encodings of video that the client can decode, besides JPEG; null keeps the last",
             },
+            "seat": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "description": "For a viewer: the seat to watch; null keeps the last",
+            },
         },
         additionalProperties=False,
     )
@@ -176,6 +181,20 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
             "Continue at this server, which the ticket lets this client enter once.",
         ),
         "reactor.state": (ref("State"), "The public state fields that changed."),
+        "reactor.seats": (
+            record(
+                {
+                    "room": STRING,
+                    "clients": {
+                        "type": "array",
+                        "items": {"type": ["string", "null"]},
+                        "description": "The client in each seat, null in a free one",
+                    },
+                    "away": {"type": "array", "items": COUNT, "description": "Seats whose controllers may resume"},
+                }
+            ),
+            "Who has which seat, in a session with several.",
+        ),
         "reactor.contract": (
             record({"tracks": TRACKS, "schema": MODEL}),
             "A reload changed the model's tracks, events or messages.",

@@ -44,6 +44,11 @@ _ENVIRONMENT: Schema = {
     **by_name(STRING),
     "description": "The `message` with the `reward`, and its fields; empty where the project names none",
 }
+_SEAT: Schema = {**COUNT, "description": "The seat that this client has, or that it watches"}
+_ROOM: Schema = {
+    "type": ["string", "null"],
+    "description": "The code by which others find a session with several seats",
+}
 _SESSION: Schema = {"type": ["string", "null"], "description": "null: no session runs"}
 _UPLOAD_KEY: Schema = {"type": ["string", "null"], "description": "The `key` of the session's uploads"}
 
@@ -66,6 +71,9 @@ class WelcomeMessage(TypedDict):
     session: Annotated[str | None, _SESSION]
     client: Annotated[str, STRING]
     role: Annotated[str, {"type": "string", "enum": ["controller", "viewer"]}]
+    seat: Annotated[int, _SEAT]
+    seats: Annotated[int, {**COUNT, "minimum": 1, "description": "How many controllers a session has"}]
+    room: Annotated[str | None, _ROOM]
     model: Annotated[str, STRING]
     tracks: Annotated[Sequence[Mapping[str, Any]], TRACKS]
     schema: Annotated[Mapping[str, Any], MODEL]

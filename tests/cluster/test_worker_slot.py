@@ -176,7 +176,7 @@ async def test_a_relayed_client_gets_no_frame_of_another_session_after_its_own_h
         client.outbox.offer_frame(frame_of(1))
         front.slot.start_session(client)
         assert client.outbox.take_next() == (None, None)
-        front.slot.detach_controller(lost=False)
+        front.slot.detach_controller(client, lost=False)
 
 
 async def test_a_session_that_its_controller_has_left_goes_on_until_another_one_waits() -> None:

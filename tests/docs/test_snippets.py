@@ -66,6 +66,7 @@ PROGRAMS = {
     "steer.py",
     "steps.py",
     "record.py",
+    "second.py",
     "typed.py",
     "web.py",
 }
@@ -158,7 +159,7 @@ def _prompt(rig: Rig) -> None:
 
 @pytest.mark.parametrize("snippet", tests, ids=str)
 def test_a_test_passes(snippet: Snippet, tmp_path: Path) -> None:
-    for source in (one("authoring.md", "pipeline.py"), one("blocks.md", "blocks.py")):
+    for source in (one("authoring.md", "pipeline.py"), one("blocks.md", "blocks.py"), one("seats.md", "duel.py")):
         (tmp_path / source.title).write_text(source.text)
     (tmp_path / snippet.title).write_text(snippet.text)
     if "session.mcap" in snippet.text:
@@ -267,6 +268,15 @@ async def test_the_python_client_steers(scaffold: RunningServer, tmp_path: Path)
     assert re.search(r"frame \d+ shows it, mean \d+, \d+ ms later", said)
     assert "invalid_event: set_brightness.brightness: 3.2 is above 2.0" in said
     assert "brightness is 0.2" in said
+
+
+async def test_two_clients_have_a_seat_each(tmp_path: Path) -> None:
+    (tmp_path / "duel.py").write_text(one("seats.md", "duel.py").text)
+    (tmp_path / "reactor.yaml").write_text("model: duel:Duel\n")
+    with serving(tmp_path) as server:
+        said = await _run_program(one("seats.md", "second.py").text, server, tmp_path)
+    assert "room duel: seats 0 and 1 of 2" in said
+    assert "event 1 of this seat shows in frame" in said
 
 
 async def test_a_program_steps_the_model(scaffold: RunningServer, tmp_path: Path) -> None:

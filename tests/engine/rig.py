@@ -87,9 +87,9 @@ class Rig:
             on_counts=self.sink.send,
             warn=self.warnings.append,
         )
+        run_load(self.model, model_config(model, GivenConfig(config or {}), Path()))
         if self.contract.has_seats:
             self.model.seats = state.seats
-        run_load(self.model, model_config(model, GivenConfig(config or {}), Path()))
         loaded = self.contract.with_made_outputs(self.model)
         if loaded is not self.contract:
             served.version = replace(served.version, contract=loaded)

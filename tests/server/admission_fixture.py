@@ -13,7 +13,7 @@ from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.delivery.playout import Playout
-from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.options import ServeOptions, TurnLimits
 from reactor_runtime.server.sessions.admission import Admission, Loss
@@ -66,7 +66,7 @@ class AdmissionFixture:
         self.inbound = Inbound(self.admission)
 
     def _open(self, engine: FakeEngine) -> EngineSlot:
-        subscribers = Subscribers(
+        subscribers = SeatedSubscribers(
             on_join=lambda client: slot.on_subscriber_joined(client),
             on_leave=lambda client: slot.on_subscriber_left(client),
         )

@@ -110,7 +110,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         """Resume, after the first connection has ended or before."""
         session = self.services.slot.session
         assert session is not None
-        former, self.controller = self.controller, self.services.come(resume=session.resume_secret or "")
+        former, self.controller = self.controller, self.services.come(resume=session.seats[0].resume_secret or "")
         assert former is not None
         self.services.admission.detach(former, lost=True)
         assert former.closing is not None

@@ -197,7 +197,7 @@ async def test_draining_cancels_the_end_of_a_turn() -> None:
     assert await phases(waiting) == ["ended"]
     session = services.slot.session
     assert session is not None
-    assert session.turn.left_s is None
+    assert session.seats[0].turn.left_s is None
 
 
 async def test_a_controller_resumes_its_session_while_the_server_drains() -> None:
@@ -205,7 +205,7 @@ async def test_a_controller_resumes_its_session_while_the_server_drains() -> Non
     controller = services.come()
     session = services.begin()
     assert services.slot.session is not None
-    secret = services.slot.session.resume_secret
+    secret = services.slot.session.seats[0].resume_secret
     assert secret is not None
     services.admission.detach(controller, lost=True)
     services.admission.drain(600.0)

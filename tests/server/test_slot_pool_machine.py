@@ -162,7 +162,7 @@ class SlotPoolMachine(RuleBasedStateMachine):
         sessions = [slot.session for slot in self.services.slots if slot.session is not None]
         running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
         stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
-        ending = sum(session.turn.left_s is not None for session in running)
+        ending = sum(session.seats[0].turn.left_s is not None for session in running)
         assert ending == min(len(running), max(0, len(self.waiting) - stopping))
 
     def slots(self, *phases: EnginePhase) -> list[EngineSlot]:

@@ -22,7 +22,7 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Loss
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics, VacantSession
-from reactor_runtime.server.sessions.turn import TurnEnd
+from reactor_runtime.server.sessions.turn import SeatTurn, TurnEnd
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -144,6 +144,21 @@ class WorkerSession:
     def ids(self) -> dict[str, str]:
         """Return the log fields of the session."""
         return {"client": self.client, **({"session": self.id} if self.is_reported else {})}
+
+    @property
+    def controllers(self) -> list[Client]:
+        """Return the controller if it is relayed."""
+        return [] if self.controller is None else [self.controller]
+
+    @property
+    def room(self) -> str:
+        """Return "": a session of a cluster has one seat."""
+        return ""
+
+    @property
+    def turns(self) -> list[SeatTurn]:
+        """Return the turn of the controller."""
+        return [SeatTurn(self.turn, self.started_at - self.turn.used_s if self.started_at else 0.0)]
 
     def is_resumed_by(self, secret: str) -> bool:
         """Return whether a client with this secret may resume the session."""
@@ -334,7 +349,7 @@ class WorkerSlot:
         client.has_returned = True
         return session.loss(UNREACHED, self._settings.clock.now())
 
-    def resume_session(self, client: Client) -> None:
+    def resume_session(self, client: Client, secret: str = "") -> None:  # noqa: ARG002  (a session has one controller)
         session = self.session
         assert session is not None, "the client has shown the secret of a session"
         session.offered, session.resumes_until = 0, self._settings.clock.now() + TICKET_S
@@ -347,7 +362,7 @@ class WorkerSlot:
     def subscribe(self, client: Client) -> None:
         self.subscribers.watch(client)
 
-    def detach_controller(self, *, lost: bool) -> None:
+    def detach_controller(self, client: Client, *, lost: bool) -> None:  # noqa: ARG002  (it has one controller)
         session = self.session
         if session is not None and session.relay is not None:
             session.disconnect(lost=lost)
@@ -465,7 +480,7 @@ class WorkerSlot:
             session.offered = number
             vacant = VacantSession(
                 self,
-                lambda: self.session is session and session.offered == number,
+                lambda: int(self.session is session and session.offered == number),
                 take=None,
                 end=session.release,
                 kept_s=self._settings.options.limits.outlives_s if report.is_broken else 0.0,

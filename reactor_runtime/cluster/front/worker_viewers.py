@@ -106,7 +106,7 @@ class WorkerViewers:
         # A relay follows the view itself.
         client.outbox.set_view(view)
 
-    async def snapshot(self, track: str) -> Snapshot | None:
+    async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:  # noqa: ARG002  (a session has one seat)
         """Return the worker's latest frame of a track; None if it has none or can't be reached."""
         return await self._access.snapshot(track)
 

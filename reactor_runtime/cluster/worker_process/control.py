@@ -266,15 +266,17 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
     session = slot.session
     if session is None:
         return None
+    # A worker serves no model with several seats.
+    seat = session.seats[0]
     return SessionStatus(
         session.id,
         session.phase,
         now - session.started_at if session.started_at else 0.0,
-        session.resume_secret or "",
+        seat.resume_secret or "",
         session.controller.ids.get("ticket", ""),
         session.controller.id,
         session.upload_key,
-        session.turn.used_s,
-        session.vacancies if session.is_vacant else 0,
-        session.is_broken,
+        seat.turn.used_s,
+        seat.vacancies if seat.is_free else 0,
+        seat.is_broken,
     )

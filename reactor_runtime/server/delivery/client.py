@@ -62,8 +62,9 @@ class Client:
     no message is sent: the client understands frames alone. With `full_size_only`, as recorders need, it is sent no
     frame that was scaled down. With `follows_redirects` it connects to another address when it is sent one.
     A controller that is `stepped` requests the steps of its session. `id` is the one that the client has at a front; ""
-    makes one. `given_up` is set when the client reads too little to receive its own close, `gone` when its socket is no
-    longer served.
+    makes one. A controller may want the session of a `room` and a `seat` there; `seat` then is the number of the seat
+    that it has, or that a viewer watches. `given_up` is set when the client reads too little to receive its own close,
+    `gone` when its socket is no longer served.
     """
 
     def __init__(
@@ -81,6 +82,8 @@ class Client:
         id: str = "",
         used_s: float = 0.0,
         stepped: bool = False,
+        room: str = "",
+        seat: int | None = None,
     ) -> None:
         self.metrics = metrics or Metrics()
         self.id = id or f"c-{secrets.token_hex(4)}"
@@ -92,6 +95,9 @@ class Client:
         self.watches = watches
         self.follows_redirects = follows_redirects
         self.stepped = stepped
+        self.room = room
+        self.wanted_seat = seat
+        self.seat = seat or 0
         # Whether the client has come back because it could not reach a worker.
         self.has_returned = False
         # How much of its turn a lost session has used.
@@ -115,6 +121,11 @@ class Client:
     def log_fields(self) -> dict[str, str]:
         """Return the extra fields of a log line that a client can cause at will: the log limits these by address."""
         return {**self.ids, "address": self.address}
+
+    @property
+    def has_wish(self) -> bool:
+        """Return whether only some seats are for this controller."""
+        return bool(self.room) or self.wanted_seat is not None
 
     def join_broadcast(self, catch_up: Callable[[Client], None]) -> None:
         """Call `catch_up` before each message to this client alone, so that earlier broadcasts are queued first."""

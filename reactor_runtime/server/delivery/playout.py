@@ -44,9 +44,9 @@ class PlayoutTarget(Protocol):
     @property
     def has_room(self) -> bool: ...
 
-    def rungs_in_use(self, track: str) -> RungsInUse: ...
+    def rungs_in_use(self, track: str, seat: int | None) -> RungsInUse: ...
 
-    def needs_pixels(self, track: str) -> bool: ...
+    def needs_pixels(self, track: str, seat: int | None) -> bool: ...
 
     def show_frame(self, frame: EncodedFrame) -> None: ...
 
@@ -148,7 +148,7 @@ class Playout:
         if not recorded.frames:
             self._send_credit(credit)
             return
-        jobs = plan_jobs(recorded, lambda _: {}, len(self._encoder.threads))
+        jobs = plan_jobs(recorded, lambda *_: {}, len(self._encoder.threads))
         work = [partial(run_job, recorded, ring, 0.0, (), job) for job in jobs]
         self._encoder.submit(work, lambda _: self._send_credit(credit))
 

@@ -21,8 +21,7 @@ from reactor_runtime.wire.messages import View
 class Subscribers:
     """Pass frames, sound and messages to every client; a slow client skips frames and delays no other.
 
-    With `video` clients may take a track as video. `on_join` and `on_leave` are called with each client that is added
-    or removed.
+    With `video` clients may take a track as video.
     """
 
     def __init__(
@@ -31,11 +30,7 @@ class Subscribers:
         latest_frames: LatestFrames | None = None,
         *,
         video: VideoDelivery | None = None,
-        on_join: Callable[[Client], object] = lambda _: None,
-        on_leave: Callable[[Client], object] = lambda _: None,
     ) -> None:
-        self._on_join = on_join
-        self._on_leave = on_leave
         self._fanout = Fanout() if fanout is None else fanout
         self._latest_frames = LatestFrames() if latest_frames is None else latest_frames
         self._cohorts = Cohorts(video, self._fanout.publish, self._offer_latest)
@@ -50,7 +45,6 @@ class Subscribers:
         """Add a client, before all others if it `controls`; with `held` offer it the latest frames at once."""
         self._fanout.join(client, first=controls)
         self._cohorts.update(client)
-        self._on_join(client)
         for frame in self._latest_frames if held else ():
             if client.outbox.accepts(frame):
                 client.outbox.offer_frame(frame.as_held())
@@ -74,11 +68,8 @@ class Subscribers:
 
     def leave(self, client: Client) -> None:
         """Pass a client what was published before, and remove it."""
-        is_here = client in self._fanout
         self._fanout.leave(client)
         self._cohorts.leave(client)
-        if is_here:
-            self._on_leave(client)
 
     def rungs_in_use(self, track: str) -> dict[TrackEncoding, list[int]]:
         """Return the rungs that clients of a track are on, the best first, by encoding, the default one first.

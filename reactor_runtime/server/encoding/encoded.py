@@ -49,13 +49,16 @@ class EncodedFrame:
     """A frame as files with its header, by the encodings and rungs in use.
 
     `pixels` has the frame in full size if there is no file of that size in the default encoding, or if clients take the
-    track as video.
+    track as video. `seat` is the one that the frame is for, None for all; `applied` of a frame for several seats counts
+    the events of each.
     """
 
     header: MediaHeader
     files: Mapping[TrackEncoding, Mapping[int, MediaFile]]
     interval_s: float
     pixels: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
+    seat: int | None = None
+    applied: tuple[int, ...] = ()
 
     @property
     def track(self) -> str:
@@ -89,11 +92,19 @@ class EncodedFrame:
         assert self.pixels is not None, "a frame that was sent to no client in full size keeps its pixels"
         data = DEFAULT.container.attach(self.header, DEFAULT.join((DEFAULT.encode(self.pixels, TOP),)))
         full = EncodedFrame(self.header, {DEFAULT: {TOP: MediaFile("video", self.header, data)}}, self.interval_s)
-        return replace(full.merge(self), pixels=None)
+        return replace(full.merge(self), pixels=None, seat=self.seat, applied=self.applied)
 
     def as_held(self) -> EncodedFrame:
         """Return the frame with the flag for clients that joined after it was shown."""
-        header = replace(self.header, flags=self.header.flags | FrameFlag.HELD)
+        return self._with_header(replace(self.header, flags=self.header.flags | FrameFlag.HELD))
+
+    def for_seat(self, seat: int) -> EncodedFrame:
+        """Return a frame for several seats with the header for one: with the number of its applied events."""
+        if not self.applied or self.applied[seat] == self.header.applied:
+            return self
+        return self._with_header(replace(self.header, applied=self.applied[seat]))
+
+    def _with_header(self, header: MediaHeader) -> EncodedFrame:
         files = {
             encoding: {
                 rung: MediaFile("video", header, replace_header(encoding.container, header, file.data))
@@ -106,11 +117,12 @@ class EncodedFrame:
 
 @dataclass(frozen=True, slots=True)
 class EncodedSound:
-    """A piece of sound as a WAV file with its header."""
+    """A piece of sound as a WAV file with its header; `seat` is the one that it is for, None for all."""
 
     header: MediaHeader
     data: bytes
     duration_s: float
+    seat: int | None = None
 
     @property
     def track(self) -> str:

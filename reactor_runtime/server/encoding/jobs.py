@@ -96,9 +96,9 @@ class Job(NamedTuple):
 
 def plan_jobs(
     bundle: Bundle,
-    rungs_of: Callable[[str], RungsInUse],
+    rungs_of: Callable[[str, int | None], RungsInUse],
     threads: int,
-    needs_pixels: Callable[[str], bool] = lambda _: False,
+    needs_pixels: Callable[[str, int | None], bool] = lambda *_: False,
 ) -> list[Job]:
     """Split a bundle into jobs for `threads` encoder threads.
 
@@ -106,7 +106,8 @@ def plan_jobs(
     one for all other frames and the sounds. Further jobs have each another rung of full size, or all scaled rungs of an
     encoding. The pixels are kept of frames that are not encoded in full size in the default encoding, and of tracks
     that `needs_pixels`. A frame that is a JPEG is the file of the top rung, whether a client is on it or not. Frames
-    with room for a file have one of the top rung of the default encoding in any case.
+    with room for a file have one of the top rung of the default encoding in any case. Both functions get a track and a
+    seat, None for all seats.
     """
     pixels = BundlePixels()
     files: list[BundleFrame] = []
@@ -115,14 +116,14 @@ def plan_jobs(
     kept: list[BundleFrame] = []
     others: dict[tuple[TrackEncoding, int], list[FrameTask]] = {}
     for source in bundle.frames:
-        in_use = rungs_of(source.track)
+        in_use = rungs_of(source.track, source.seat)
         if source.room >= 0:
             in_use = {DEFAULT: (), **in_use} | {DEFAULT: sorted({TOP, *in_use.get(DEFAULT, ())})}
         best_scale = min((DEFAULT.rungs[rung].scale for rung in in_use.get(DEFAULT, ())[:1]), default=0.0)
         if source.jpeg_bytes:
             files.append(source)
             in_use, best_scale = _without_top(in_use), 1
-        if best_scale < 1 or needs_pixels(source.track):
+        if best_scale < 1 or needs_pixels(source.track, source.seat):
             kept.append(source)
         for number, (encoding, rungs) in enumerate(in_use.items()):
             scales = encoding.rungs
@@ -169,7 +170,10 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
     def header(part: BundleFrame | BundleSound, at: float, metadata: str = "") -> MediaHeader:
         flag = FrameFlag.AFTER_FLUSH if part.track in after_flush else FrameFlag(0)
         pts_us = max(0, round((at - started_at) * 1e6))
-        return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, bundle.applied, flag, metadata.encode())
+        applied = bundle.others_applied[part.seat - 1] if part.seat else bundle.applied
+        return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, applied, flag, metadata.encode())
+
+    all_applied = (bundle.applied, *bundle.others_applied) if bundle.others_applied else ()
 
     def frames() -> Iterator[EncodedFrame]:
         for source in job.files:
@@ -180,7 +184,7 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
             # The author may have got the file from a client of Reactor, with a header of its own.
             data = replace_header(DEFAULT.container, frame_header, file)
             top = {DEFAULT: {TOP: MediaFile("video", frame_header, data)}}
-            yield EncodedFrame(frame_header, top, bundle.interval_s)
+            yield EncodedFrame(frame_header, top, bundle.interval_s, seat=source.seat, applied=all_applied)
         for task in job.tasks:
             source = task.source
             pixels = job.pixels.read(ring, source)
@@ -189,11 +193,14 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
             # Another thread encodes the last band.
             if not files:
                 continue
-            yield EncodedFrame(frame_header, {task.encoding: files}, bundle.interval_s)
+            yield EncodedFrame(
+                frame_header, {task.encoding: files}, bundle.interval_s, seat=source.seat, applied=all_applied
+            )
         for source in job.kept:
             # A copy, because the engine reuses the memory once the frame is shown.
             pixels = job.pixels.read(ring, source).copy()
-            yield EncodedFrame(header(source, bundle.due, source.metadata), {}, bundle.interval_s, pixels)
+            frame_header = header(source, bundle.due, source.metadata)
+            yield EncodedFrame(frame_header, {}, bundle.interval_s, pixels, source.seat, all_applied)
 
     encoded = tuple(frames())
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)
@@ -201,10 +208,10 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
 
 
 def merge_frames(encoded: Sequence[Encoded]) -> Iterator[EncodedFrame]:
-    """Return the frame of each track with its files from all jobs."""
-    by_track: dict[str, list[EncodedFrame]] = {}
+    """Return the frame of each track and seat with its files from all jobs."""
+    by_track: dict[tuple[str, int | None], list[EncodedFrame]] = {}
     for frame in (frame for part in encoded for frame in part.frames):
-        by_track.setdefault(frame.track, []).append(frame)
+        by_track.setdefault((frame.track, frame.seat), []).append(frame)
     for frames in by_track.values():
         yield reduce(EncodedFrame.merge, frames)
 
@@ -234,4 +241,4 @@ def _encode_frame(
 def _encode_sound(sound: BundleSound, ring: RingReader, header: MediaHeader) -> EncodedSound:
     samples = ring.samples(sound.offset, sound.channels, sound.samples)
     data = WAV.attach(header, wav.encode(samples, sound.sample_rate))
-    return EncodedSound(header, data, sound.samples / sound.sample_rate)
+    return EncodedSound(header, data, sound.samples / sound.sample_rate, sound.seat)

@@ -12,13 +12,14 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from reactor_runtime.errors import WireError
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.socket_sender import SocketSender
 from reactor_runtime.server.net.application import serving
 from reactor_runtime.server.net.http_protocol import HttpProtocol
 from reactor_runtime.server.net.mjpeg import MEDIA_TYPE, FrameStream, Parts, is_painted
 from reactor_runtime.server.net.other_server import ItemSender
-from reactor_runtime.server.routes.websocket import Services, serve_client
+from reactor_runtime.server.routes.websocket import Services, seat_of, serve_client
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.wire.codec import LOWEST_FPS
@@ -39,7 +40,11 @@ def watch_routes(services: Services[S]) -> list[BaseRoute]:
         if missing is not None:
             return missing
         slot = services.admission.slots.watched(session)
-        image = None if slot is None else await slot.subscribers.snapshot(track)
+        try:
+            seat = seat_of(request.query_params) or 0
+        except WireError as error:
+            return _refusal(400, error.message)
+        image = None if slot is None else await slot.subscribers.snapshot(track, seat)
         if image is None:
             return _refusal(404, f"there is no frame on {track} yet: frames come when a client controls the model")
         return Response(image.data, media_type=image.media_type, headers=HEADERS)
@@ -73,7 +78,8 @@ class _Streams(Generic[S]):
             return missing
         try:
             view = View(tracks=(track,), max_fps=_fps(request.query_params.get("fps")))
-        except ValueError as error:
+            seat = seat_of(request.query_params)
+        except (ValueError, WireError) as error:
             return _refusal(400, str(error))
         if request.method == "HEAD":
             head = Response(headers=STREAM_HEADERS)
@@ -81,7 +87,8 @@ class _Streams(Generic[S]):
             return head
         address = request.client.host if request.client is not None else "unknown"
         metrics, painted = self._services.admission.settings.metrics, _is_painted(request)
-        viewer = Client(Role.VIEWER, address, self._services.clock, metrics, only=view, full_size_only=not painted)
+        clock, full_size = self._services.clock, not painted
+        viewer = Client(Role.VIEWER, address, clock, metrics, only=view, full_size_only=full_size, seat=seat)
         self._services.admission.attach(viewer, session=session)
         if viewer.closing is not None:
             return _refusal(503, viewer.closing.reason, {"Retry-After": "5"})

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol
 
@@ -55,6 +56,7 @@ INVALID_DATA = 1007
 REALTIME, STEPPED = "realtime", "stepped"
 CONTROLLER_SHARE = 0.05
 MOST_VALUES = 16_384
+ROOM, SEAT = re.compile(r"[a-z0-9-]{1,32}"), re.compile(r"[0-9]{1,4}")
 TEXT = Allowance(MAX_TEXT_BYTES, MAX_TEXT_BYTES, f"a text message may have {MAX_TEXT_BYTES} bytes")
 TEXT_OF_WAITING = replace(TEXT, kept_bytes=MAX_VIEWER_BYTES)
 MEDIA = Allowance(MAX_MEDIA_BYTES, MAX_MEDIA_BYTES, f"a binary message may have {MAX_MEDIA_BYTES} bytes")
@@ -130,6 +132,8 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         subprotocol = choose_subprotocol(websocket.scope["subprotocols"])
         role = _role(websocket.query_params.get("role", Role.CONTROLLER.value))
         stepped = _is_stepped(websocket.query_params.get("generation", REALTIME))
+        room, seat = room_of(websocket.query_params), seat_of(websocket.query_params)
+        _check_seats(services.admission.slots.seats, seat, stepped=stepped)
     except WireError as error:
         await _deny(websocket, 400, error.message)
         return
@@ -156,12 +160,14 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         id=ids.get("client", ""),
         used_s=by_gate.get("used_s", 0.0),
         stepped=stepped,
+        room=room,
+        seat=seat,
     )
     client.ids.update(ids)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
     query = websocket.query_params
     returning = return_secret(websocket.scope["subprotocols"])
-    services.admission.attach(client, resume, query.get("session", ""), returning=returning)
+    services.admission.attach(client, resume, query.get("session", "") or room, returning=returning)
     receiver = ClientReceiver(client, services)
     protocol = serving(websocket.scope, SocketProtocol)
     if protocol is None:
@@ -247,6 +253,33 @@ def _is_stepped(value: str) -> bool:
     if value not in (REALTIME, STEPPED):
         raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown generation {value[:40]!r}: {REALTIME} or {STEPPED}")
     return value == STEPPED
+
+
+def room_of(query: Mapping[str, str]) -> str:
+    """Return the code of the room that a request names, "" for none; raise WireError for one that is none."""
+    room = query.get("room", "").lower()
+    if room and not ROOM.fullmatch(room):
+        raise WireError(ErrorCode.INVALID_MESSAGE, "a room has a code of at most 32 letters, digits and hyphens")
+    return room
+
+
+def seat_of(query: Mapping[str, str]) -> int | None:
+    """Return the seat that a request names; raise WireError for one that is no number."""
+    seat = query.get("seat")
+    if seat is None:
+        return None
+    if not SEAT.fullmatch(seat):
+        raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown seat {seat[:40]!r}: seats are numbered from 0")
+    return int(seat)
+
+
+def _check_seats(seats: int | None, wanted: int | None, *, stepped: bool) -> None:
+    """Raise WireError for a request that a model with so many seats can't serve; None: that is not known yet."""
+    if seats is not None and wanted is not None and wanted >= seats:
+        has = "one seat, 0" if seats == 1 else f"the seats 0 to {seats - 1}"
+        raise WireError(ErrorCode.INVALID_MESSAGE, f"there is no seat {wanted}: a session of this model has {has}")
+    if stepped and seats is not None and seats > 1:
+        raise WireError(ErrorCode.INVALID_MESSAGE, "a model with several seats has no stepped sessions")
 
 
 async def _disconnected(websocket: WebSocket) -> None:

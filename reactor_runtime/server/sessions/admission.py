@@ -91,7 +91,7 @@ class Admission(Generic[S]):
         """
         if (slot := self.slots.resumed_by(resume)) is not None:
             self.slots.bind(client, slot)
-            slot.resume_session(client)
+            slot.resume_session(client, resume)
             if self.draining:
                 client.send_message("reactor.session", self._stopping_message())
         elif self.draining:
@@ -134,7 +134,7 @@ class Admission(Generic[S]):
         self.assignment.leave(client)
         slot = self.slots.controlled_by(client)
         if slot is not None:
-            slot.detach_controller(lost=lost)
+            slot.detach_controller(client, lost=lost)
         self.slots.bind(client, None)
         self._positions.forget(client)
         if self.wait_queue.leave(client) or slot is not None:
@@ -148,7 +148,7 @@ class Admission(Generic[S]):
     def all_clients(self) -> list[Client]:
         """Return the controllers of all sessions, the clients that wait, and the viewers."""
         sessions = [slot.session for slot in self.slots if slot.session is not None]
-        controllers = [session.controller for session in sessions if session.controller is not None]
+        controllers = [controller for session in sessions for controller in session.controllers]
         return [*controllers, *self.wait_queue.waiting, *self.assignment.viewers]
 
     def drain(self, timeout_s: float) -> None:
@@ -236,8 +236,9 @@ class Admission(Generic[S]):
 
     def _session_vacant(self, session: VacantSession[S]) -> None:
         """Offer a session that goes on without a controller; end it if the server is stopping."""
-        if self.draining and session.slot.session is not None:
-            session.slot.session.stop(TurnEnd.STOPPING)
+        if self.draining:
+            if session.slot.session is not None and not session.is_played:
+                session.slot.session.stop(TurnEnd.STOPPING)
         elif session.kept_s:
             clock = self.settings.clock
             clock.call_at(clock.now() + session.kept_s, lambda: self._offer_vacant(session))
@@ -246,26 +247,36 @@ class Admission(Generic[S]):
 
     def _offer_vacant(self, session: VacantSession[S]) -> None:
         if session.is_vacant():
-            self.wait_queue.end_turn(session.slot.number)
+            if session.seat is not None:
+                self.wait_queue.end_turn(session.slot.number, session.seat)
             self.slots.offer_vacant(session)
             self._assign_free_slots()
 
     def _assign_free_slots(self) -> None:
-        """Assign the next controllers in the queue to shared sessions without one, then to free slots.
+        """Assign the controllers in the queue, in its order, to sessions that have room for them, then to free slots.
 
         For those that still wait, sessions end that their controllers have left.
         """
-        while self.wait_queue.waiting:
-            vacant = self.slots.take_vacant()
-            slot = self.slots.take_free() if vacant is None else vacant.slot
+        is_full = False
+        for controller in tuple(self.wait_queue.waiting):
+            # Where one without a wish finds no place, another one finds none either.
+            if is_full and not controller.has_wish:
+                continue
+            vacant = self.slots.take_vacant(controller)
+            # Another session in the room of this code would divide those who have the code.
+            may_open = vacant is None and self.slots.find_session(controller.room) is None
+            slot = vacant.slot if vacant is not None else self.slots.take_free() if may_open else None
             if slot is None:
-                break
-            controller = self.wait_queue.next(slot.number)
-            assert controller is not None, "one waits"
+                is_full = is_full or not controller.has_wish
+                continue
+            seat = None if vacant is None else vacant.seat_for(controller)
+            controller.seat = (controller.wanted_seat or 0) if seat is None else seat
+            self.wait_queue.take(controller, slot.number, controller.seat)
             self._positions.forget(controller)
             self.assignment.unsubscribe(controller, but=slot)
             self.slots.bind(controller, slot)
-            self._turn_lengths.begin(slot.number, self.settings.clock.now())
+            if vacant is None or not vacant.is_played:
+                self._turn_lengths.begin(slot.number, self.settings.clock.now())
             if vacant is None or vacant.take is None:
                 slot.start_session(controller)
             else:
@@ -282,8 +293,8 @@ class Admission(Generic[S]):
 
     def _estimate_waits(self) -> WaitEstimate | None:
         now = self.settings.clock.now()
-        sessions = [slot.session for slot in self.slots if slot.session is not None]
-        return self._turn_lengths.estimate(now - (each.started_at or now) + each.turn.used_s for each in sessions)
+        turns = [turn for slot in self.slots if slot.session is not None for turn in slot.session.turns]
+        return self._turn_lengths.estimate(now - each.began_at if each.began_at else each.turn.used_s for each in turns)
 
     def _close_clients(self, phase: dict[str, Any], message: str, code: CloseCode) -> None:
         """Close every client, and empty the wait queue so that no session follows those that end."""

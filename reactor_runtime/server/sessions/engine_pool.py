@@ -25,6 +25,7 @@ from reactor_runtime.server.delivery.cohorts import VideoDelivery
 from reactor_runtime.server.delivery.fanout import Fanout
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
 from reactor_runtime.server.delivery.playout import Playout
+from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.encoding.encodings import video_encodings
@@ -192,10 +193,8 @@ class EnginePool:
         """Add a slot for one more session on the model of an engine."""
         settings, supervisor = self._admission.settings, engine.supervisor
         send = partial(supervisor.send, slot=len(engine.slots))
-        subscribers = Subscribers(
-            Fanout(settings.clock, _call_soon),
-            LatestFrames(self._encoder),
-            video=self._video(),
+        subscribers = SeatedSubscribers(
+            lambda: Subscribers(Fanout(settings.clock, _call_soon), LatestFrames(self._encoder), video=self._video()),
             on_join=lambda client: slot.on_subscriber_joined(client),
             on_leave=lambda client: slot.on_subscriber_left(client),
         )
@@ -332,6 +331,7 @@ def _load_message(options: ServeOptions, *, engine: str, log_mark: str) -> Load:
         config_file="" if manifest.config_path is None else str(manifest.config_path),
         merged_config="" if options.merged_config is None else str(options.merged_config),
         sessions=options.sessions_per_model,
+        one_controller=options.one_controller,
     )
 
 

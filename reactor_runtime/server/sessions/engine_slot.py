@@ -6,7 +6,9 @@ the session itself, and `workers/engine.py` is all that a slot knows of its engi
 
 from __future__ import annotations
 
+import functools
 import logging
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +19,11 @@ from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
-from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import ReloadReport, TurnLimits
 from reactor_runtime.server.sessions.reload_notices import ReloadNotices
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
+from reactor_runtime.server.sessions.session_seat import SessionSeat
 from reactor_runtime.server.sessions.slot import (
     SessionEnd,
     SlotCallbacks,
@@ -36,6 +39,8 @@ from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
 
+# Without letters that look like others.
+CODE_LETTERS, CODE_LENGTH = "abcdefghjkmnpqrstuvwxyz23456789", 6
 RESTARTING = "restarting"
 RESTARTS = "the model starts again with new code"
 END_MESSAGES = {
@@ -60,7 +65,7 @@ class EngineSlot:
         engine: Engine,
         send: Callable[[ipc.ToEngine], None],
         ids: dict[str, str],
-        subscribers: Subscribers,
+        subscribers: SeatedSubscribers,
         playout: Playout,
         wait_queue: WaitQueue[Client],
         settings: SlotSettings,
@@ -104,8 +109,13 @@ class EngineSlot:
 
     @property
     def shared(self) -> bool:
-        """Return whether every client of the session may send events."""
-        return self._settings.options.shared or self._has_rule("shared")
+        """Return whether every client of the session may send events; with several seats only those that have one."""
+        return self._seats == 1 and (self._settings.options.shared or self._has_rule("shared"))
+
+    @property
+    def _seats(self) -> int:
+        contract = self.engine.contract
+        return 1 if contract is None else int(contract.get("seats", 1))
 
     def _has_rule(self, name: str) -> bool:
         contract = self.engine.contract
@@ -119,7 +129,9 @@ class EngineSlot:
 
     def start_session(self, controller: Client) -> None:
         """Start a session for a controller; the engine is ready, and the slot has no session."""
-        follows = self._has_rule("follows_clients")
+        follows, seats = self._has_rule("follows_clients"), self._seats
+        if controller.seat >= seats:
+            controller.seat = 0
         self.session = ServedSession(
             controller,
             self.subscribers,
@@ -129,8 +141,11 @@ class EngineSlot:
             limits=self._limits,
             log_ids=self.ids,
             has_clients=follows or self.shared,
-            outlives=follows and self._settings.options.limits.outlives_s > 0 and not controller.stepped,
-            stepped=controller.stepped,
+            outlives=follows and seats == 1 and self._settings.options.limits.outlives_s > 0 and not controller.stepped,
+            stepped=controller.stepped and seats == 1,
+            seats=seats,
+            room=(controller.room or new_code()) if seats > 1 else "",
+            on_turn_over=self._end_turn,
         )
         self.session.start()
 
@@ -143,17 +158,22 @@ class EngineSlot:
         if self.engine.contract is None or self.engine.phase is not EnginePhase.READY:
             return
         session = self.session if self._started else None
+        if client.seat >= self._seats:
+            client.seat = 0
         self._send_welcome(client, session)
-        controls = session is not None and session.controller is client
+        controls = session is not None and client in session.controllers
         if session is not None and session.stepped and controls:
             client.outbox.keep_media(self._playout.on_room)
         if session is not None:
-            for notice, left_s in ((TurnNotice.ENDING, session.turn.left_s), (TurnNotice.AWAY, session.turn.away_s)):
+            turn = session.seats[client.seat].turn
+            for notice, left_s in ((TurnNotice.ENDING, turn.left_s), (TurnNotice.AWAY, turn.away_s)):
                 if left_s is not None:
                     client.send_message("reactor.session", {"phase": notice, "seconds": left_s})
             if session.preparing is not None:
                 client.send_message("reactor.session", _progress_message(session))
         self.subscribers.join(client, controls=controls, held=session is not None)
+        if session is not None and session.has_several_seats:
+            client.send_message("reactor.seats", _seats_message(session))
 
     def _send_welcome(self, client: Client, session: ServedSession | None) -> None:
         assert self.engine.contract is not None, "the engine is ready"
@@ -162,7 +182,9 @@ class EngineSlot:
             self.engine.contract,
             model=self.model_name,
             client=client.id,
-            controls=session is not None and session.controller is client,
+            controls=session is not None and client in session.controllers,
+            seat=client.seat,
+            seats=self._seats,
             shared=self.shared,
             limits=self._limits,
             encodings=self._settings.encodings,
@@ -180,52 +202,111 @@ class EngineSlot:
         if self.session is not None:
             self.session.remove_client(client)
 
-    def resume_session(self, client: Client) -> None:
-        """Continue the session with another connection of its controller."""
+    def resume_session(self, client: Client, secret: str) -> None:
+        """Continue the session with another connection of the controller that got this secret."""
         session = self.session
         assert session is not None, "the client has shown the secret of a session"
-        session.resume(client)
+        seat = session.resume(client, secret)
         logger.info(
             "session resumed id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.log_fields
         )
         self.subscribe(client)
-        self.subscribers.send_message("reactor.session", {"phase": "resumed", "session": session.id})
+        resumed = {"phase": "resumed", "session": session.id}
+        self.subscribers.send_message("reactor.session", resumed, seat=seat.number)
+        self._send_seats(session)
 
-    def detach_controller(self, *, lost: bool) -> None:
-        """Stop the session of a controller that has gone; one whose connection was `lost` may resume it."""
+    def detach_controller(self, client: Client, *, lost: bool) -> None:
+        """Free the seat of a controller that has gone, and stop the session without others.
+
+        One whose connection was `lost` may resume.
+        """
         session = self.session
-        if session is None:
+        seat = None if session is None else session.seat_of(client)
+        if session is None or seat is None:
             return
-        session.is_broken = lost
+        seat.is_broken = lost
         if session.outlives and session.phase is SessionPhase.RUNNING:
-            self._vacate(session, lost=lost)
+            self._vacate(session, seat, lost=lost)
             return
         if session.has_clients:
-            self.subscribers.leave(session.controller)
-        if not (lost and session.hold()):
+            self.subscribers.leave(client)
+        if lost and session.hold(seat):
+            return
+        if session.has_others(seat) and session.phase is SessionPhase.RUNNING:
+            self._free_seat(session, seat)
+        else:
             session.stop()
 
-    def _vacate(self, session: ServedSession, *, lost: bool) -> None:
-        session.vacate()
-        number = session.vacancies
+    def _end_turn(self, seat: SessionSeat, end: TurnEnd) -> None:
+        """Free a seat whose turn is over while others play, and close its controller."""
+        session, client = self.session, seat.controller
+        assert session is not None, "a turn is in a session"
+        assert client is not None, "a turn is of a controller"
+        message = END_MESSAGES[end]
+        client.send_message("reactor.session", {"phase": "ended", "reason": end, "message": message})
+        self._free_seat(session, seat)
+        client.close(CloseCode.SESSION_OVER, message)
+
+    def _free_seat(self, session: ServedSession, seat: SessionSeat) -> None:
+        session.vacate(seat)
+        self._send_seats(session)
+        self._offer_seats(session, seat.number)
+
+    def _offer_seats(self, session: ServedSession, freed: int | None) -> None:
+        """Offer the free seats of a session to the clients that wait for one."""
+
+        def places() -> int:
+            is_running = self.session is session and session.phase is SessionPhase.RUNNING
+            return sum(seat.is_free for seat in session.seats) if is_running else 0
+
+        if places():
+            take = functools.partial(self._take_seat, session)
+            seat_for = session.free_seat_for
+            vacant = VacantSession(self, places, take, session.stop, seat_for=seat_for, seat=freed, is_played=True)
+            self._callbacks.on_vacant(vacant)
+
+    def _take_seat(self, session: ServedSession, client: Client) -> None:
+        """Give a client its seat in a session that runs."""
+        session.take_seat(session.seats[client.seat], client)
+        logger.info(
+            "seat taken id=%s seat=%d client=%s from=%s",
+            session.id,
+            client.seat,
+            client.id,
+            client.address,
+            extra=client.log_fields,
+        )
+        self.subscribe(client)
+        client.send_message("reactor.session", {"phase": "started", "session": session.id})
+        self._send_seats(session)
+        self._offer_seats(session, None)
+
+    def _send_seats(self, session: ServedSession) -> None:
+        """Send the clients who has which seat, where there are several."""
+        if session.has_several_seats:
+            self.subscribers.send_message("reactor.seats", _seats_message(session), but=self._wait_queue.waiting)
+
+    def _vacate(self, session: ServedSession, seat: SessionSeat, *, lost: bool) -> None:
+        session.vacate(seat)
+        number = seat.vacancies
         # State and uploads of a session belong to its controller, unless it is shared.
         vacant = VacantSession(
             self,
-            lambda: self._is_vacant(session) and session.vacancies == number,
-            self._take_over if self.shared else None,
+            lambda: int(self._is_vacant(session, seat) and seat.vacancies == number),
+            functools.partial(self._take_over, seat) if self.shared else None,
             session.stop,
             kept_s=self._limits.resume_grace_s if lost and not self.shared else 0.0,
         )
         self._callbacks.on_vacant(vacant)
 
-    def _is_vacant(self, session: ServedSession) -> bool:
-        return self.session is session and session.is_vacant and session.phase is SessionPhase.RUNNING
+    def _is_vacant(self, session: ServedSession, seat: SessionSeat) -> bool:
+        return self.session is session and seat.is_free and session.phase is SessionPhase.RUNNING
 
-    def _take_over(self, client: Client) -> None:
+    def _take_over(self, seat: SessionSeat, client: Client) -> None:
         """Continue the shared session, whose controller has left, with another one."""
         session = self.session
         assert session is not None, "it is vacant"
-        session.take_over(client)
+        session.take_seat(seat, client)
         logger.info(
             "session continued id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.log_fields
         )
@@ -239,6 +320,7 @@ class EngineSlot:
 
     def on_engine_ready(self, load_s: float | None) -> None:
         self._ready_at = self._settings.clock.now()
+        self.subscribers.set_seats(self._seats)
         self._callbacks.on_ready(self, load_s)
 
     def on_engine_room(self) -> None:
@@ -301,8 +383,9 @@ class EngineSlot:
     def send_message(self, kind: str, data: dict[str, Any]) -> None:
         """Send a message to the subscribers, and to a controller whose session has not started."""
         self.subscribers.send_message(kind, data, but=self._wait_queue.waiting)
-        if self.session is not None and self.session.controller not in self.subscribers:
-            self.session.controller.send_message(kind, data)
+        for controller in () if self.session is None else self.session.controllers:
+            if controller not in self.subscribers:
+                controller.send_message(kind, data)
 
     def statistics(self) -> SlotStatistics:
         now, session = self._settings.clock.now(), self.session
@@ -310,7 +393,7 @@ class EngineSlot:
         times = {} if session is None else self._playout.times.medians_ms()
         return SlotStatistics(
             gpu=self._gpu,
-            clients=len({*self.subscribers, *([] if session is None else [session.controller])}),
+            clients=len({*self.subscribers, *([] if session is None else session.controllers)}),
             viewers=sum(client.role is Role.VIEWER for client in self.subscribers),
             fps=None if session is None else round(self._playout.times.fps(now), 1),
             age_ms=times.get("age_ms"),
@@ -328,15 +411,15 @@ class EngineSlot:
 
     def send_statistics(self, now: float) -> None:
         """Send each subscriber statistics of the model and its own, and those that may send the rates of inputs."""
-        controller, shared = None if self.session is None else self.session.controller, self.shared
-        watching = sum(client is not controller for client in self.subscribers)
+        controllers, shared = [] if self.session is None else self.session.controllers, self.shared
+        watching = sum(client not in controllers for client in self.subscribers)
         common = {"queue": len(self._playout), "watching": watching, **self._playout.times.medians_ms()}
         inputs = {} if self.session is None else self.session.demand.rates()
         lost = {} if self.session is None else self.session.lost_inputs
         of_inputs = {name: values for name, values in (("inputs", inputs), ("inputs_lost", lost)) if values}
 
         def send_to(client: Client) -> None:
-            of_sender = of_inputs if shared or client is controller else {}
+            of_sender = of_inputs if shared or client in controllers else {}
             client.send_message("reactor.stats", {**common, **client.statistics(now), **of_sender})
 
         self.subscribers.for_each(send_to)
@@ -366,9 +449,13 @@ class EngineSlot:
             for viewer in [each for each in self.subscribers if each is not controller and each not in waiting]:
                 self._send_welcome(viewer, session)
         self.subscribers.send_message("reactor.session", {"phase": "started", "session": session.id}, but=waiting)
-        self.subscribers.send_message("reactor.state", session.state, but=(controller, *waiting))
-        session.turn.start(controller.used_s)
+        for seat in session.seats:
+            state, but = session.state_in(seat.number), (controller, *waiting)
+            self.subscribers.send_message("reactor.state", state, but=but, seat=seat.number)
+        self._send_seats(session)
+        session.start_turn()
         self._callbacks.on_session_started()
+        self._offer_seats(session, None)
 
     def _session_ended(self, session: ServedSession, ended: ipc.Ended) -> None:
         if self.reload.restarts:
@@ -387,13 +474,14 @@ class EngineSlot:
         self._end_session(session, "model_error", message)
 
     def _end_session(self, session: ServedSession, reason: str, message: str) -> None:
-        controller = session.controller
+        controller, controllers = session.controller, session.controllers or [session.controller]
         logger.info(
             "session ended id=%s reason=%s from=%s", session.id, reason, controller.address, extra=controller.log_fields
         )
         self._settings.metrics.forget(session.id)
         self._settings.metrics.sessions.add(reason)
-        self.last_end = SessionEnd(session.id, reason, is_broken=session.is_broken and reason == TurnEnd.LEFT)
+        is_broken = all(seat.is_broken for seat in session.seats) and reason == TurnEnd.LEFT
+        self.last_end = SessionEnd(session.id, reason, is_broken=is_broken)
         session.stop_timers()
         session.over.set()
         failed = reason not in ("finished", RESTARTING, *TurnEnd)
@@ -404,9 +492,10 @@ class EngineSlot:
         self._playout.end_session()
         self.session = None
         self._started = False
-        self.subscribers.leave(session.controller)
         code = CloseCode.SERVER_STOPPING if reason == RESTARTING else CloseCode.SESSION_OVER
-        session.controller.close(CloseCode.MODEL_FAILED if failed else code, message)
+        for each in controllers:
+            self.subscribers.leave(each)
+            each.close(CloseCode.MODEL_FAILED if failed else code, message)
         self._callbacks.on_session_ended(self)
 
 
@@ -414,6 +503,17 @@ def _progress_message(session: ServedSession) -> dict[str, Any]:
     """Return how far the model is with the first frame; "" and None once that is there."""
     now = session.preparing or ipc.Preparing(session.id)
     return {"phase": "preparing", "detail": now.detail, "progress": now.progress}
+
+
+def new_code() -> str:
+    """Return the code of a room, which people can read out."""
+    return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
+
+
+def _seats_message(session: ServedSession) -> dict[str, Any]:
+    """Return the data of `reactor.seats`: the room, and the client in each seat, None in a free one."""
+    clients = [None if seat.is_free or seat.controller is None else seat.controller.id for seat in session.seats]
+    return {"room": session.room, "clients": clients, "away": [seat.number for seat in session.seats if seat.is_away]}
 
 
 def _with_line(error: errors.ReactorError) -> str:

@@ -37,7 +37,7 @@ class Inbound:
             code, why = ErrorCode.NOT_CONTROLLER, why_not(client, self._admission.slots)
         else:
             session, engine = served
-            session.turn.record_activity()
+            session.record_activity(client)
             if not engine.busy and session.send_event(event, client):
                 return
             code, why = ErrorCode.RATE_LIMITED, "the model is behind with its events; send fewer"
@@ -52,7 +52,7 @@ class Inbound:
             client.send_error(code, f"{why_not(client, self._admission.slots)}: no step was made", message_id=step.id)
             return
         session, engine = served
-        session.turn.record_activity()
+        session.record_activity(client)
         if not session.stepped:
             code, why = ErrorCode.NOT_READY, "the session steps by itself: connect with generation=stepped"
         elif missing := session.missing_media(step.media):
@@ -81,13 +81,13 @@ class Inbound:
             )
             return
         session, engine = served
-        session.turn.record_activity()
+        session.record_activity(client)
         try:
             track, file, header = _address(data, engine)
         except WireError as error:
             client.send_error(error.code, f"{error.message}: the binary message was dropped")
             return
-        if session.has_clients and not session.claims_track(track, client):
+        if session.has_senders and not session.claims_track(track, client):
             if session.may_refuse(track, client):
                 client.send_error(
                     ErrorCode.NOT_CONTROLLER,
@@ -117,7 +117,7 @@ class Inbound:
         """Restart the idle timeout of the session that a client sends to."""
         served = self._sends_to(client)
         if served is not None:
-            served[0].turn.record_activity()
+            served[0].record_activity(client)
 
     def keep_recording(self, client: Client) -> None:
         """Save a recording of the session that a client controls; the engine's answer is for this client."""

@@ -20,10 +20,11 @@ from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
-from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.input_demand import InputDemand
-from reactor_runtime.server.sessions.turn import Turn, TurnEnd, TurnNotice
+from reactor_runtime.server.sessions.session_seat import SessionSeat
+from reactor_runtime.server.sessions.turn import SeatTurn, Turn, TurnEnd, TurnNotice
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import Event, Step
@@ -49,16 +50,17 @@ class SessionPhase(StrEnum):
 class ServedSession:
     """Send the clients' events and media to the engine, and the engine's answers to the clients they are for.
 
-    `over` is set when the session has ended. `client_id` is the controller's id for the model, however often the
-    controller resumes. With `has_clients` the model knows each client of the session, under the id of its connection.
+    `over` is set when the session has ended. It has a seat for each controller; the one that starts it has
+    `controller.seat`. With `has_clients` the model knows each client of the session, under the id of its connection.
     With `outlives` the session goes on without a controller, until `resume_grace_s` after the last client has left. A
-    `stepped` session makes the steps that its controller requests.
+    `stepped` session makes the steps that its controller requests. `on_turn_over` is called when the turn of a seat
+    has ended while other seats are taken. Clients find a session with several seats by its `room`.
     """
 
     def __init__(
         self,
         controller: Client,
-        subscribers: Subscribers,
+        subscribers: SeatedSubscribers,
         playout: Playout,
         send: Callable[[ipc.ToEngine], None],
         *,
@@ -68,20 +70,25 @@ class ServedSession:
         has_clients: bool = False,
         outlives: bool = False,
         stepped: bool = False,
+        seats: int = 1,
+        room: str = "",
+        on_turn_over: Callable[[SessionSeat, TurnEnd], None] = lambda *_: None,
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
         self.upload_key = secrets.token_urlsafe(16)
         self._upload_secret = secrets.token_bytes(16)
-        self.controller = controller
+        self._controller = controller
         controller.ids.update(log_ids, session=self.id)
+        self.room = room
+        # Whether its controller has named the room.
+        self.is_private = bool(room) and controller.room == room
+        self._on_turn_over = on_turn_over
         self.phase = SessionPhase.STARTING
         self.state: dict[str, Any] = {}
         self._subscribers = subscribers
         self._playout = playout
         self._send = send
-        self.client_id = controller.id
-        self.resume_secret = secrets.token_urlsafe(24) if limits.resume_grace_s else None
         self._limits = limits
         self._clock = clock
         self.has_clients = has_clients
@@ -89,20 +96,16 @@ class ServedSession:
         self.stepped = stepped
         # Frames and pieces of sound of the controller since the last request for steps, by track.
         self._media_counts: dict[str, int] = {}
-        # The controller has left, and no other one has come.
-        self.is_vacant = False
-        # How often the session has lost its controller.
-        self.vacancies = 0
         self.clients: dict[str, Client] = {controller.id: controller} if has_clients else {}
         self._grace: Timer | None = None
         # Who sends each input track, and since when it is silent.
         self._sources: dict[str, tuple[Client, float]] = {}
         # When a client last got the answer that another one sends a track.
         self._refused: dict[tuple[str, str], float] = {}
-        self.turn = self._new_turn()
+        may_resume = bool(limits.resume_grace_s)
+        self.seats = [SessionSeat(number, self._make_turn, may_resume=may_resume) for number in range(seats)]
+        self.seats[controller.seat].take(controller)
         self.end = TurnEnd.LEFT
-        # Whether the connection of the controller broke.
-        self.is_broken = False
         self.started_at = 0.0
         # How far the model is with the first frame, and what clients know of that; None when the frame is there.
         self.preparing: ipc.Preparing | None = None
@@ -110,16 +113,82 @@ class ServedSession:
         self.demand = InputDemand()
         # Frames and pieces of sound that were dropped because the model read too slowly, by track.
         self.lost_inputs: dict[str, int] = {}
+        # Whether the model pauses because its controllers are away.
+        self._is_held = False
         self._early: list[ipc.ClientEvent | ipc.ClientMedia | ipc.StepRequest] = []
         self._untaken: dict[str, asyncio.Event] = {}
 
-    def _new_turn(self) -> Turn:
-        return Turn(self._limits, self._clock, on_notice=self._send_notice, on_end=self.stop)
+    def _make_turn(self, seat: SessionSeat) -> Turn:
+        return Turn(
+            self._limits,
+            self._clock,
+            on_notice=functools.partial(self._send_notice, seat),
+            on_end=functools.partial(self._end_turn, seat),
+        )
+
+    def _end_turn(self, seat: SessionSeat, end: TurnEnd) -> None:
+        if self.has_others(seat):
+            self._on_turn_over(seat, end)
+        else:
+            self.stop(end)
+
+    @property
+    def has_several_seats(self) -> bool:
+        return len(self.seats) > 1
+
+    @property
+    def controllers(self) -> list[Client]:
+        """Return the clients that have a seat, also those that are away and may resume."""
+        return [seat.controller for seat in self.seats if seat.controller is not None and not seat.is_free]
+
+    @property
+    def controller(self) -> Client:
+        """Return the controller in the first seat that is taken; without any, the one that left last.
+
+        The log lines of the session name this client.
+        """
+        self._controller = next(iter(self.controllers), self._controller)
+        return self._controller
+
+    def seat_of(self, client: Client) -> SessionSeat | None:
+        """Return the seat that a client has; None for any other client."""
+        return next((seat for seat in self.seats if seat.controller is client and not seat.is_free), None)
+
+    def free_seat_for(self, client: Client) -> int | None:
+        """Return the free seat that a client wants, or the first; None if there is none, or it wants another room.
+
+        The room of a session that was opened with a code is for clients that have the code.
+        """
+        if client.room != (self.room if self.is_private or client.room else ""):
+            return None
+        free = [seat.number for seat in self.seats if seat.is_free]
+        if client.wanted_seat is not None:
+            return client.wanted_seat if client.wanted_seat in free else None
+        return free[0] if free else None
+
+    def has_others(self, seat: SessionSeat) -> bool:
+        """Return whether other seats are taken."""
+        return any(not each.is_free for each in self.seats if each is not seat)
+
+    @property
+    def turns(self) -> list[SeatTurn]:
+        """Return the turns of the controllers, and when each began; 0 before the session has started."""
+        return [SeatTurn(seat.turn, seat.began_at) for seat in self.seats if not seat.is_free]
+
+    def state_in(self, seat: int) -> dict[str, Any]:
+        """Return the public state as the client in a seat sees it."""
+        return {**self.state, **self.seats[seat].state}
 
     def start(self) -> None:
         """Request a session from the engine, which answers when it has a fresh state."""
         controller = self.controller
-        self._send(ipc.StartSession(self.id, controller.id, controller.joined_at_unix, self.stepped))
+        joined_at = controller.joined_at_unix
+        self._send(ipc.StartSession(self.id, controller.id, joined_at, self.stepped, seat=controller.seat))
+
+    def _take_state(self, started: ipc.Started) -> None:
+        self.state = started.state
+        for seat, fields in zip(self.seats, started.seats, strict=False):
+            seat.state = fields
 
     def keep_recording(self) -> None:
         """Save a recording of the session so far; the engine's answer is for its controller."""
@@ -127,7 +196,7 @@ class ServedSession:
 
     def on_started(self, started: ipc.Started) -> None:
         """Send the engine the messages that came before it was ready for them."""
-        self.state = started.state
+        self._take_state(started)
         self.started_at = started.started_at
         if self.phase is SessionPhase.STARTING:
             self.phase = SessionPhase.RUNNING
@@ -135,16 +204,22 @@ class ServedSession:
                 self._send(message)
         self._early.clear()
 
+    def start_turn(self) -> None:
+        """Start the turn of the controller that has started the session."""
+        seat = self.seats[self.controller.seat]
+        seat.start_turn(self.started_at, self.controller.used_s)
+
     def on_reset(self, started: ipc.Started) -> None:
         """Continue with the fresh state of a session that a request for steps has reset."""
-        self.state = started.state
+        self._take_state(started)
         self.started_at = started.started_at
         self._playout.continue_from(started.started_at)
-        self._send_state(self.state)
+        # A stepped session has one seat.
+        self._send_state(self.state_in(0))
 
-    def _send_state(self, fields: dict[str, Any]) -> None:
-        """Send fields of the state; in a stepped session after the answers of the steps before."""
-        send = functools.partial(self._subscribers.send_message, "reactor.state", dict(fields))
+    def _send_state(self, fields: dict[str, Any], seat: int | None = None) -> None:
+        """Send fields of the state, or of that of a seat; in a stepped session after the answers of earlier steps."""
+        send = functools.partial(self._subscribers.send_message, "reactor.state", dict(fields), seat=seat)
         if self.stepped:
             self._playout.put_message(send)
         else:
@@ -159,13 +234,16 @@ class ServedSession:
             self._send(ipc.StopSession(self.id))
 
     def stop_timers(self) -> None:
-        """End the turn and the grace period; may be called in any state."""
-        self.turn.stop()
+        """End the turns and the grace period; may be called in any state."""
+        for seat in self.seats:
+            seat.turn.stop()
         self._cancel_grace()
 
     def add_client(self, client: Client) -> None:
-        """Report a client of the running session to the model."""
+        """Report a client of the running session to the model; one that takes a seat is reported then."""
         if not self.has_clients or self.phase is not SessionPhase.RUNNING or client.id in self.clients:
+            return
+        if self.has_several_seats and self.seat_of(client) is not None:
             return
         self.clients[client.id] = client
         self._cancel_grace()
@@ -184,39 +262,55 @@ class ServedSession:
             self._grace = self._clock.call_at(self._clock.now() + self._limits.resume_grace_s, self.stop)
 
     def _report_client(self, client: Client) -> None:
-        role = Role.CONTROLLER if client is self.controller else Role.VIEWER
-        self._send(ipc.ClientJoined(self.id, client.id, role, client.joined_at_unix))
+        seat = self.seat_of(client)
+        role = Role.VIEWER if seat is None else Role.CONTROLLER
+        # All clients of a session with one seat are in it.
+        number = 0 if not self.has_several_seats else None if seat is None else seat.number
+        self._send(ipc.ClientJoined(self.id, client.id, role, client.joined_at_unix, number))
 
     def _cancel_grace(self) -> None:
         if self._grace is not None:
             self._grace.cancel()
             self._grace = None
 
-    def vacate(self) -> None:
-        """Go on without a controller."""
-        self.turn.stop()
-        self.turn = self._new_turn()
-        self.is_vacant = True
-        self.vacancies += 1
-        self._subscribers.leave(self.controller)
+    def vacate(self, seat: SessionSeat) -> None:
+        """Go on without the controller of a seat."""
+        controller = seat.vacate()
+        self._controller = controller
+        self._subscribers.leave(controller)
         # One that was never subscribed.
-        self.remove_client(self.controller)
+        self.remove_client(controller)
+        if self.has_several_seats:
+            seat.resume_secret = None
+            self._send(ipc.ClientLeft(self.id, seat.client_id))
+            self._hold_if_deserted()
 
-    def take_over(self, client: Client) -> None:
-        """Continue a shared session with another controller, which begins a turn; the former one can't resume it."""
-        self.resume_secret = secrets.token_urlsafe(24)
-        self._continue_with(client)
+    def take_seat(self, seat: SessionSeat, client: Client) -> None:
+        """Continue with another controller in a seat, which begins a turn; the former one can't resume any more."""
+        former = self.controller
+        seat.take(client)
+        self._begin_turn(seat, client, former)
 
-    def _continue_with(self, client: Client) -> None:
-        former, self.controller = self.controller, client
-        self.is_broken = self.is_vacant = False
-        self.client_id = client.id
+    def _begin_turn(self, seat: SessionSeat, client: Client, former: Client) -> None:
         client.ids.update({**former.ids, **client.ids})
         self._cancel_grace()
-        if client.id in self.clients:
-            # It has watched, as a viewer.
+        if client.id in self.clients or self.has_several_seats:
+            # It has watched, as a viewer; or it has come for the seat.
             self._report_client(client)
-        self.turn.start(client.used_s)
+        if self.has_several_seats:
+            self._hold_if_deserted()
+        seat.start_turn(self._clock.now(), client.used_s)
+
+    def _hold_if_deserted(self) -> None:
+        """Pause the model while all controllers are away."""
+        deserted = all(seat.is_free or seat.is_away for seat in self.seats)
+        if deserted is not self._is_held:
+            self._is_held = deserted
+            self._send(ipc.Hold(self.id, held=deserted))
+
+    def record_activity(self, client: Client) -> None:
+        """Restart the idle timeout of a client's seat; any client of a shared session is in the first."""
+        (self.seat_of(client) or self.seats[0]).turn.record_activity()
 
     def claims_track(self, track: str, client: Client) -> bool:
         """Return whether a client may send an input track: only one client of a session does, until it is silent."""
@@ -235,34 +329,42 @@ class ServedSession:
         self._refused[key] = now
         return True
 
-    def hold(self) -> bool:
-        """Keep the session for a controller that has lost its connection; return False where it may not resume."""
-        if self.phase is not SessionPhase.RUNNING or not self.turn.wait_for_controller():
+    def hold(self, seat: SessionSeat) -> bool:
+        """Keep a seat for a controller that has lost its connection; return False where it may not resume.
+
+        The model pauses while no other controller is there.
+        """
+        if self.phase is not SessionPhase.RUNNING or not seat.turn.wait_for_controller():
             return False
-        self._subscribers.leave(self.controller)
-        self._send(ipc.Hold(self.id, held=True))
+        assert seat.controller is not None, "it has just lost its connection"
+        seat.is_away = True
+        self._subscribers.leave(seat.controller)
+        self._hold_if_deserted()
         return True
 
     def is_resumed_by(self, secret: str) -> bool:
         """Return whether a client with this secret may resume the session."""
-        if self.phase is not SessionPhase.RUNNING or self.resume_secret is None:
-            return False
-        return secrets.compare_digest(secret.encode(errors="replace"), self.resume_secret.encode())
+        return self.phase is SessionPhase.RUNNING and any(seat.is_resumed_by(secret) for seat in self.seats)
 
-    def resume(self, client: Client) -> None:
-        """Continue with another connection of the controller, and close the former one."""
-        if self.is_vacant:
-            self._continue_with(client)
-            return
-        former, self.controller = self.controller, client
-        if self.has_clients:
-            self.client_id = client.id
-        self.is_broken = False
+    def resume(self, client: Client, secret: str) -> SessionSeat:
+        """Continue with another connection of a controller, and close the former one; return its seat."""
+        seat = next(seat for seat in self.seats if seat.is_resumed_by(secret))
+        former, known_as = seat.controller, seat.client_id
+        assert former is not None, "it got the secret"
+        was_free = seat.is_free
+        seat.continue_with(client)
+        if was_free:
+            self._begin_turn(seat, client, former)
+            return seat
+        if not self.has_clients or self.has_several_seats:
+            seat.client_id = known_as
         client.ids.update({**former.ids, **client.ids})
         self._subscribers.leave(former)
         former.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
-        self.turn.controller_returned()
+        seat.turn.controller_returned()
+        self._is_held = False
         self._send(ipc.Hold(self.id, held=False))
+        return seat
 
     def send_step(self, step: Step) -> bool:
         """Send the controller's request for steps, or keep it until the session has started.
@@ -289,8 +391,9 @@ class ServedSession:
         Return False when too many are kept.
         """
         sender = client or self.controller
-        arrived_at = sender.clock.now()
-        message = ipc.ClientEvent(self.id, sender.id, event.id, event.type, event.data_json, arrived_at)
+        arrived_at, seat = sender.clock.now(), self.seat_of(sender)
+        number = 0 if seat is None else seat.number
+        message = ipc.ClientEvent(self.id, sender.id, event.id, event.type, event.data_json, arrived_at, number)
         if self.phase is not SessionPhase.STARTING:
             self._send(message)
             return True
@@ -307,7 +410,7 @@ class ServedSession:
         if self.stepped:
             self._media_counts[track] = self._media_counts.get(track, 0) + 1
         message = ipc.ClientMedia(
-            self.id, track, file, client=(client or self.controller).id if self.has_clients else ""
+            self.id, track, file, client=(client or self.controller).id if self.has_senders else ""
         )
         if header is not None:
             capture_time_us, metadata = header.wall_us or None, header.metadata or None
@@ -325,10 +428,18 @@ class ServedSession:
         of_client = hashlib.blake2b(client.encode(), key=self._upload_secret, digest_size=12)
         return f"{self.upload_key}.{of_client.hexdigest()}"
 
+    @property
+    def has_senders(self) -> bool:
+        """Return whether several clients may send to the model."""
+        return self.has_clients or self.has_several_seats
+
     def uploader(self, key: str, *, shared: bool) -> str | None:
         """Return the client whose key this is; None for a wrong one, and if the client has left a shared session."""
         of_clients = {self.upload_key_of(each): each for each in self.clients}
-        keys = of_clients if shared else {self.upload_key: self.client_id}
+        if self.has_several_seats:
+            of_clients = {self.upload_key_of(each.id): each.id for each in self.controllers}
+        by_client = shared or self.has_several_seats
+        keys = of_clients if by_client else {self.upload_key: self.seats[0].client_id}
         given = key.encode(errors="replace")
         return next((each for known, each in keys.items() if secrets.compare_digest(known.encode(), given)), None)
 
@@ -352,8 +463,9 @@ class ServedSession:
             case ipc.Preparing():
                 self.preparing = None if message == ipc.Preparing(self.id) else message
             case ipc.StateChanged():
-                self.state.update(message.changes)
-                self._send_state(message.changes)
+                state = self.state if message.seat is None else self.seats[message.seat].state
+                state.update(message.changes)
+                self._send_state(message.changes, message.seat)
             case ipc.InputsTaken():
                 self.demand.record(message)
             case ipc.InputLost():
@@ -385,16 +497,21 @@ class ServedSession:
     def keep_fields(self, names: Collection[str | None]) -> None:
         """Drop the fields of the state that the model does not have any more."""
         self.state = {name: value for name, value in self.state.items() if name in names}
+        for seat in self.seats:
+            seat.state = {name: value for name, value in seat.state.items() if name in names}
 
-    def _send_notice(self, notice: TurnNotice, seconds: float | None) -> None:
+    def _send_notice(self, seat: SessionSeat, notice: TurnNotice, seconds: float | None) -> None:
+        """Send a notice to the clients that see the seat, or to its controller alone."""
         data = {"phase": notice, "seconds": seconds}
-        if notice is TurnNotice.IDLE:
-            self.controller.send_message("reactor.session", data)
-        else:
-            self._subscribers.send_message("reactor.session", data)
+        if notice is not TurnNotice.IDLE:
+            self._subscribers.send_message("reactor.session", data, seat=seat.number)
+        elif seat.controller is not None:
+            seat.controller.send_message("reactor.session", data)
 
     def _receiver_of(self, answer: ipc.EventApplied | ipc.EventRefused) -> Client | None:
         """Return the client that an answer is for; None if it has gone."""
+        if self.has_several_seats:
+            return next((each for each in self.controllers if each.id == answer.client), None)
         if self.has_clients:
             return self.clients.get(answer.client)
         # The id of an event is valid on its own connection only.
@@ -435,8 +552,10 @@ class ServedSession:
             self._subscribers.send_text(text)
         elif (client := self.clients.get(message.client)) is not None:
             client.send_alone(text)
-        elif message.client == self.client_id and not self.has_clients:
-            self.controller.send_alone(text)
+        elif self.has_several_seats or not self.has_clients:
+            for seat in self.seats:
+                if seat.client_id == message.client and seat.controller is not None and not seat.is_free:
+                    seat.controller.send_alone(text)
 
 
 def _answer_text(answer: ipc.EventApplied) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -16,7 +16,7 @@ from reactor_runtime.server.encoding.encoded import Snapshot
 from reactor_runtime.server.encoding.encodings import encoding_names
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.turn import TurnEnd
+from reactor_runtime.server.sessions.turn import SeatTurn, TurnEnd
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.telemetry.trace import Trace
 from reactor_runtime.server.workers.engine import EngineStatus
@@ -80,24 +80,19 @@ class SessionEnd(NamedTuple):
     is_broken: bool
 
 
-class LimitedTurn(Protocol):
-    """Limit how long a session may last; `used_s` is how much of its turn had passed before it began."""
-
-    used_s: float
-
-    def set_others_waiting(self, waiting: bool) -> None:
-        """Limit the turn from now on, or no longer."""
-
-
 class SlotSession(Protocol):
-    """One controller's time with the model; `over` is set when it has ended."""
+    """One controller's time with the model, or that of several; `over` is set when it has ended."""
 
     @property
     def id(self) -> str: ...
 
     @property
-    def controller(self) -> Client | None:
-        """Return the client of this server that controls the session; None if it is connected elsewhere."""
+    def controllers(self) -> Sequence[Client]:
+        """Return the clients of this server that control the session; none if they are connected elsewhere."""
+
+    @property
+    def room(self) -> str:
+        """Return the code by which clients find a session with several seats, "" for any other."""
 
     @property
     def phase(self) -> SessionPhase: ...
@@ -109,7 +104,7 @@ class SlotSession(Protocol):
     def over(self) -> asyncio.Event: ...
 
     @property
-    def turn(self) -> LimitedTurn: ...
+    def turns(self) -> Sequence[SeatTurn]: ...
 
     def is_resumed_by(self, secret: str) -> bool:
         """Return whether a client with this secret may resume the session."""
@@ -131,8 +126,8 @@ class SubscriberSet(Protocol):
     def set_view(self, client: Client, view: View) -> None:
         """Change what a client is sent."""
 
-    async def snapshot(self, track: str) -> Snapshot | None:
-        """Return the latest frame of a track in full size; None before the first."""
+    async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:
+        """Return the latest frame of a track in full size, as a seat sees it; None before the first."""
 
 
 class Slot(Protocol):
@@ -166,14 +161,17 @@ class Slot(Protocol):
     def start_session(self, controller: Client) -> None:
         """Start a session for a controller; the slot is free."""
 
-    def resume_session(self, client: Client) -> None:
-        """Continue the session with another connection of its controller."""
+    def resume_session(self, client: Client, secret: str) -> None:
+        """Continue the session with another connection of the controller that got this secret."""
 
     def subscribe(self, client: Client) -> None:
         """Send a client the welcome, and from here on everything of the session."""
 
-    def detach_controller(self, *, lost: bool) -> None:
-        """Stop the session of a controller that has gone; one whose connection was `lost` may resume it."""
+    def detach_controller(self, client: Client, *, lost: bool) -> None:
+        """Free the seat of a controller that has gone, and stop the session without others.
+
+        One whose connection was `lost` may resume.
+        """
 
     def close_session(self) -> None:
         """End a session that has not ended before the end of the server."""
@@ -195,17 +193,26 @@ S = TypeVar("S", bound=Slot)
 
 @dataclass(frozen=True, slots=True)
 class VacantSession(Generic[S]):
-    """Hold a session that goes on without a controller.
+    """Hold a session that goes on without a controller, or has a free seat.
 
-    If it is shared, `take` makes any client its controller. Else it is that of the controller that has left, which may
-    resume it for `kept_s`; after that `end` makes room for another one.
+    If it is shared or has seats, `take` makes a client its controller, in the seat that `seat_for` returns, None for a
+    client that does not fit. Else it is that of the controller that has left, which may resume it for `kept_s`; after
+    that `end` makes room for another one. `places` returns how many controllers it has room for, and `seat` is the one
+    that has become free. With `is_played` other controllers have seats in the session.
     """
 
     slot: S
-    is_vacant: Callable[[], bool]
+    places: Callable[[], int]
     take: Callable[[Client], None] | None
     end: Callable[[], None]
     kept_s: float = 0.0
+    seat_for: Callable[[Client], int | None] = lambda _: 0
+    seat: int | None = 0
+    is_played: bool = False
+
+    def is_vacant(self) -> bool:
+        """Return whether there is room for another controller."""
+        return self.places() > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,19 +82,19 @@ class SlotPool(Generic[S]):
         self._vacant.pop(session.slot, None)
         self._vacant[session.slot] = session
 
-    def take_vacant(self) -> VacantSession[S] | None:
-        """Return the shared session that has waited longest for a controller, which the caller gives it."""
-        return self._take_vacant(shared=True)
+    def take_vacant(self, client: Client) -> VacantSession[S] | None:
+        """Return the session that has waited longest for a controller such as this one, which the caller gives it."""
+        return self._take_vacant(lambda each: each.take is not None and each.seat_for(client) is not None)
 
     def end_vacant(self, wanted: int) -> None:
         """End sessions that their controllers have left, so that `wanted` slots become free."""
-        while len(self._ending) < wanted and (session := self._take_vacant(shared=False)) is not None:
+        while len(self._ending) < wanted and (session := self._take_vacant(lambda each: each.take is None)) is not None:
             self._ending.add(session.slot)
             session.end()
 
-    def _take_vacant(self, *, shared: bool) -> VacantSession[S] | None:
+    def _take_vacant(self, suits: Callable[[VacantSession[S]], bool]) -> VacantSession[S] | None:
         self._vacant = {slot: each for slot, each in self._vacant.items() if each.is_vacant()}
-        found = next((each for each in self._vacant.values() if (each.take is not None) is shared), None)
+        found = next((each for each in self._vacant.values() if suits(each)), None)
         return None if found is None else self._vacant.pop(found.slot)
 
     def bind(self, client: Client, slot: S | None) -> None:
@@ -115,6 +115,12 @@ class SlotPool(Generic[S]):
         return None if slot is None else slot.engine.contract
 
     @property
+    def seats(self) -> int | None:
+        """Return how many seats a session has; None until an engine has sent the contract."""
+        contract = self.contract
+        return None if contract is None else int(contract.get("seats", 1))
+
+    @property
     def tracks(self) -> list[str] | None:
         """Return the names of the output tracks; None until an engine has sent the contract."""
         contract = self.contract
@@ -128,7 +134,7 @@ class SlotPool(Generic[S]):
 
         They have no session, and an engine that is ready or loads, or a session without a controller, or can be added.
         """
-        vacant = sum(session.is_vacant() for session in self._vacant.values())
+        vacant = sum(session.places() for session in self._vacant.values())
         free = Counter(
             slot.engine for slot in self if slot.session is None and slot.engine.phase is not EnginePhase.FAILED
         )
@@ -171,13 +177,16 @@ class SlotPool(Generic[S]):
         return self.find_session(session_id) or self.default
 
     def find_session(self, session_id: str) -> S | None:
-        """Return the slot with the session of this id."""
-        return next((slot for slot in self if slot.session is not None and slot.session.id == session_id), None)
+        """Return the slot with the session of this id, or in the room of this code."""
+        named = (
+            slot for slot in self if slot.session is not None and session_id in (slot.session.id, slot.session.room)
+        )
+        return next(named, None) if session_id else None
 
     def controlled_by(self, client: Client) -> S | None:
         """Return the slot whose session this client controls."""
         slot = self._slot_of.get(client)
-        return slot if slot is not None and slot.session is not None and slot.session.controller is client else None
+        return slot if slot is not None and slot.session is not None and client in slot.session.controllers else None
 
     def resumed_by(self, secret: str) -> S | None:
         """Return the slot whose session this secret resumes."""

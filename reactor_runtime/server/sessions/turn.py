@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
+from typing import NamedTuple, Protocol
 
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.server.options import TurnLimits
@@ -26,6 +27,22 @@ class TurnNotice(StrEnum):
     ENDING = "ending"
     IDLE = "idle"
     AWAY = "away"
+
+
+class LimitedTurn(Protocol):
+    """Limit how long a controller has its seat; `used_s` is how much of its turn had passed before it began."""
+
+    used_s: float
+
+    def set_others_waiting(self, waiting: bool) -> None:
+        """Limit the turn from now on, or no longer."""
+
+
+class SeatTurn(NamedTuple):
+    """Hold the turn of one controller, and when it began, less what a lost session has used of it; 0 before that."""
+
+    turn: LimitedTurn
+    began_at: float
 
 
 class Turn:

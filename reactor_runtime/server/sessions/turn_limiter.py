@@ -6,7 +6,7 @@ from typing import Generic
 
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.server.sessions.session import SessionPhase
-from reactor_runtime.server.sessions.slot import S, SlotSession
+from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 
 # Sorting thousands of sessions takes milliseconds.
@@ -39,10 +39,6 @@ class TurnLimiter(Generic[S]):
         self._limits = self._waiting > 0
         sessions = [slot.session for slot in self._slots if slot.session is not None]
         stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
-        running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
-        for rank, session in enumerate(sorted(running, key=_turn_began_at)):
-            session.turn.set_others_waiting(rank < self._waiting - stopping)
-
-
-def _turn_began_at(session: SlotSession) -> float:
-    return session.started_at - session.turn.used_s
+        turns = [turn for session in sessions if session.phase is SessionPhase.RUNNING for turn in session.turns]
+        for rank, (turn, _) in enumerate(sorted(turns, key=lambda each: each.began_at)):
+            turn.set_others_waiting(rank < self._waiting - stopping)

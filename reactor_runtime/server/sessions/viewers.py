@@ -54,11 +54,21 @@ class ViewerAssignment(Generic[S]):
             slot.subscribe(client)
 
     def set_view(self, client: Client, view: View) -> None:
-        """Change the tracks and rates that a client is sent from here on."""
+        """Change the tracks and rates that a client is sent from here on, and the seat that a viewer watches."""
+        if view.seat not in (None, client.seat) and client.role is Role.VIEWER:
+            self._watch_seat(client, view.seat)
         if (slot := self._slots.watched_by(client) or self._slots.default) is not None:
             slot.subscribers.set_view(client, view)
         else:
             client.outbox.set_view(view)
+
+    def _watch_seat(self, client: Client, seat: int | None) -> None:
+        """Show a viewer another seat of its session, from the welcome on."""
+        client.seat = seat or 0
+        slot = self._slots.watched_by(client)
+        if slot is not None:
+            self.unsubscribe(client)
+            slot.subscribe(client)
 
     def unsubscribe(self, client: Client, *, but: S | None = None) -> None:
         """Unsubscribe a client from its slot, unless that is `but`, and drop the media that waits for it."""

@@ -35,8 +35,8 @@ class WaitQueue(Generic[T]):
         self._round = 0
         # The addresses that have had a turn in the present round.
         self._served: set[str] = set()
-        # The address that has the turn of each slot: another address may resume its session.
-        self._turns: dict[int, str] = {}
+        # The address that has the turn of each seat of a slot: another address may resume its session.
+        self._turns: dict[int, dict[int, str]] = {}
         self._turn_counts: Counter[str] = Counter()
 
     @property
@@ -93,7 +93,13 @@ class WaitQueue(Generic[T]):
         """Remove and return the first controller, which gets the turn of a slot; None when the queue is empty."""
         if not self._waiting:
             return None
-        controller, round = self._waiting[0], self._order[0][0]
+        controller = self._waiting[0]
+        self.take(controller, slot)
+        return controller
+
+    def take(self, controller: T, slot: int, seat: int = 0) -> None:
+        """Remove a controller, which gets the turn of a seat."""
+        round = self._places[controller][0]
         self.leave(controller)
         if round > self._round:
             self._round = round
@@ -101,15 +107,17 @@ class WaitQueue(Generic[T]):
         address = self._address_of(controller)
         if round == self._round:
             self._served.add(address)
-        self.end_turn(slot)
-        self._turns[slot] = address
+        self.end_turn(slot, seat)
+        self._turns.setdefault(slot, {})[seat] = address
         self._turn_counts[address] += 1
-        return controller
 
-    def end_turn(self, slot: int) -> None:
-        """Stop counting the controller that has the turn of a slot; may be called twice."""
-        address = self._turns.pop(slot, None)
-        if address is not None:
+    def end_turn(self, slot: int, seat: int | None = None) -> None:
+        """Stop counting the controller that has the turn of a seat, or those of all seats; may be called twice."""
+        turns = self._turns.get(slot, {})
+        addresses = [turns.pop(each) for each in tuple(turns) if seat in (None, each)]
+        if not turns:
+            self._turns.pop(slot, None)
+        for address in addresses:
             self._turn_counts[address] -= 1
             if not self._turn_counts[address]:
                 del self._turn_counts[address]

@@ -21,6 +21,8 @@ def welcome_message(
     model: str,
     client: str,
     controls: bool,
+    seat: int = 0,
+    seats: int = 1,
     shared: bool = False,
     limits: TurnLimits,
     encodings: Sequence[str],
@@ -30,10 +32,11 @@ def welcome_message(
     """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
 
     Only the client that `controls` the session gets the secret to resume it, and the one for uploads. With `shared`
-    every client of a session gets a secret of its own for uploads.
+    every client of a session gets a secret of its own for uploads, and so does one in each of several `seats`. `seat`
+    is the one that the receiver has or watches.
     """
     controlled = session if controls else None
-    if shared:
+    if shared or (controlled is not None and controlled.has_several_seats):
         upload_key = None if session is None else session.upload_key_of(client)
     else:
         upload_key = None if controlled is None else controlled.upload_key
@@ -42,11 +45,14 @@ def welcome_message(
         "session": None if session is None else session.id,
         "client": client,
         "role": Role.CONTROLLER if controls else Role.VIEWER,
+        "seat": seat,
+        "seats": seats,
+        "room": session.room or None if session is not None else None,
         "model": model,
         "tracks": contract["tracks"],
         "schema": contract["schema"],
-        "state": {} if session is None else session.state,
-        "resume": None if controlled is None else controlled.resume_secret,
+        "state": {} if session is None else session.state_in(seat),
+        "resume": None if controlled is None else controlled.seats[seat].resume_secret,
         "upload_key": upload_key,
         "generation": "stepped" if session is not None and session.stepped else "realtime",
         "environment": dict(environment),

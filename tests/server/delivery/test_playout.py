@@ -57,10 +57,10 @@ class PlayoutFixture:
         self.frames.append(frame)
         self.shown.append((frame.seq, round(self.clock.now() - 1000.0, 4)))
 
-    def rungs_in_use(self, track: str) -> RungsInUse:
+    def rungs_in_use(self, track: str, seat: int | None) -> RungsInUse:  # noqa: ARG002  (see PlayoutTarget)
         return {DEFAULT: self.in_use.get(track, [0])}
 
-    def needs_pixels(self, track: str) -> bool:
+    def needs_pixels(self, track: str, seat: int | None) -> bool:  # noqa: ARG002
         return track in self.as_video
 
     def play_sound(self, sound: EncodedSound) -> None:

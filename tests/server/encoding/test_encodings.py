@@ -18,6 +18,7 @@ from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
 from reactor_runtime.server.delivery.playout import Playout
+from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS, choose_encoding
@@ -43,7 +44,7 @@ class Delivery:
         self.clock = FakeClock()
         self.encoder = HandEncoder()
         self.metrics = Metrics()
-        self.subscribers = Subscribers(latest_frames=LatestFrames(self.encoder))
+        self.subscribers = SeatedSubscribers(lambda: Subscribers(latest_frames=LatestFrames(self.encoder)))
         self.playout = Playout(self.clock, self.encoder, self.subscribers, lambda _: None, self.metrics)
         self.memory = create_memory()
         self.writer, self.reader = RingWriter(self.memory), RingReader(self.memory)

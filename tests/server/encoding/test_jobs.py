@@ -28,7 +28,7 @@ THREADS = 4
 
 def jobs_of(bundle: Bundle, rungs: Sequence[int]) -> list[Job]:
     """Plan the jobs for clients that are on the same rungs of the default encoding for each track."""
-    return plan_jobs(bundle, lambda _: {DEFAULT: rungs}, threads=THREADS)
+    return plan_jobs(bundle, lambda *_: {DEFAULT: rungs}, threads=THREADS)
 
 
 def file_of(frame: EncodedFrame) -> bytes:
@@ -99,7 +99,7 @@ def test_a_large_frame_below_the_top_rung_is_split_only_in_full_size() -> None:
 
 def test_a_frame_of_two_bands_is_two_jobs() -> None:
     whole = bundle(BundleFrame("video", 0, -1, 1080, 1920))
-    assert len(plan_jobs(whole, lambda _: {DEFAULT: [0]}, threads=2)) == 2
+    assert len(plan_jobs(whole, lambda *_: {DEFAULT: [0]}, threads=2)) == 2
 
 
 def test_sound_beside_a_large_frame_is_a_job_of_its_own() -> None:
@@ -113,7 +113,7 @@ def test_a_piece_of_sound_has_the_duration_of_its_samples() -> None:
     memory = create_memory()
     (offset,) = written(RingWriter(memory), 0, [np.zeros((2, 4800), np.int16)])
     sound = Bundle("s", 0, 0.0, 0.1, 0.0, 5, 3, 0.0, (), (BundleSound("audio", 0, offset, 2, 4800, 48_000, 0.0),))
-    (job,) = plan_jobs(sound, lambda _: {}, threads=THREADS)
+    (job,) = plan_jobs(sound, lambda *_: {}, threads=THREADS)
     (piece,) = run_job(sound, RingReader(memory), 0.0, (), job).sounds
     assert (piece.track, piece.duration_s) == ("audio", 0.1)
 
@@ -125,7 +125,7 @@ def test_pixels_are_kept_for_a_track_that_needs_them(rungs: list[int]) -> None:
     pixels = np.random.default_rng(1).integers(0, 256, (720, 1280, 3), np.uint8)
     (offset,) = written(RingWriter(memory), 0, [pixels])
     whole = bundle(BundleFrame("video", 7, offset, 720, 1280))
-    jobs = plan_jobs(whole, lambda _: in_use, THREADS, lambda track: track == "video")
+    jobs = plan_jobs(whole, lambda *_: in_use, THREADS, lambda track, _: track == "video")
     (frame,) = merge_frames([run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs])
     assert sum(len(job.kept) for job in jobs) == 1
     assert frame.seq == 7
@@ -139,7 +139,7 @@ def encoded_already(file: bytes, in_use: RungsInUse, *, needs_pixels: bool = Fal
     memory, header = create_memory(), jpeg.read_header(file)
     (offset,) = written(RingWriter(memory), 0, [np.frombuffer(file, np.uint8)])
     whole = bundle(BundleFrame("video", 7, offset, header.height, header.width, "", len(file)))
-    jobs = plan_jobs(whole, lambda _: in_use, THREADS, lambda _: needs_pixels)
+    jobs = plan_jobs(whole, lambda *_: in_use, THREADS, lambda *_: needs_pixels)
     (frame,) = merge_frames([run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs])
     return frame
 
@@ -190,7 +190,9 @@ def test_frames_on_the_top_rung_alone_are_one_job() -> None:
 
 
 def test_each_track_has_rungs_of_its_own() -> None:
-    jobs = plan_jobs(bundle(LEFT, RIGHT), lambda track: {DEFAULT: {"left": [0, 2], "right": [1, 2, 6]}[track]}, THREADS)
+    jobs = plan_jobs(
+        bundle(LEFT, RIGHT), lambda track, _: {DEFAULT: {"left": [0, 2], "right": [1, 2, 6]}[track]}, THREADS
+    )
     assert [[(task.source, task.rungs) for task in job.tasks] for job in jobs] == [
         [(LEFT, (0,)), (RIGHT, (1,))],
         [(LEFT, (2,)), (RIGHT, (2,))],
@@ -202,7 +204,7 @@ def test_each_track_has_rungs_of_its_own() -> None:
 def test_jobs_may_end_in_any_order(order: tuple[int, ...]) -> None:
     memory = RingReader(create_memory())
     both = bundle(LEFT, RIGHT)
-    jobs = plan_jobs(both, lambda track: {DEFAULT: {"left": [0, 2], "right": [1, 4, 6]}[track]}, THREADS)
+    jobs = plan_jobs(both, lambda track, _: {DEFAULT: {"left": [0, 2], "right": [1, 4, 6]}[track]}, THREADS)
     encoded = [run_job(both, memory, 0.0, (), jobs[number]) for number in order]
     frames = {frame.track: (frame.seq, sorted(frame.files[DEFAULT])) for frame in merge_frames(encoded)}
     assert frames == {"left": (3, [0, 2]), "right": (4, [1, 4, 6])}
@@ -229,10 +231,30 @@ def test_a_frame_with_room_for_its_file_has_the_best_one_there(rungs: list[int])
     offset, room = writer.write(0, [pixels], [room_for(720, 1280)])
     whole = bundle(BundleFrame("video", 7, offset, 720, 1280, room=room))
     (frame,) = merge_frames(
-        [run_job(whole, RingReader(memory), 0.0, (), job) for job in plan_jobs(whole, lambda _: in_use, THREADS)]
+        [run_job(whole, RingReader(memory), 0.0, (), job) for job in plan_jobs(whole, lambda *_: in_use, THREADS)]
     )
     assert list(frame.files) == [DEFAULT]
     assert sorted(frame.files[DEFAULT]) == sorted({0, *rungs})
     file = writer.read_file(room)
     assert detach(frame.files[DEFAULT][0].data)[1] == file
     assert np.array_equal(jpeg.decode(file), jpeg.decode(jpeg.encode(pixels)))
+
+
+def test_a_frame_has_the_applied_events_of_its_seat() -> None:
+    memory = create_memory()
+    pictures = [np.full((8, 8, 3), level, np.uint8) for level in (10, 90, 200)]
+    offsets = written(RingWriter(memory), 0, pictures)
+    seats = (0, 1, None)
+    frames = [BundleFrame("view", 4, at, 8, 8, seat=seat) for at, seat in zip(offsets, seats, strict=True)]
+    whole = bundle(*frames)._replace(applied=3, others_applied=(8,))
+    encoded = [run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs_of(whole, [0])]
+    made = {frame.seat: frame for frame in merge_frames(encoded)}
+    assert {seat: frame.header.applied for seat, frame in made.items()} == {0: 3, 1: 8, None: 3}
+    assert {seat: round(jpeg.decode(file_of(frame)).mean()) for seat, frame in made.items()} == {
+        0: 10,
+        1: 90,
+        None: 200,
+    }
+    (header, _) = detach(file_of(made[None].for_seat(1)))
+    assert header is not None
+    assert (header.applied, header.seq) == (8, 4)

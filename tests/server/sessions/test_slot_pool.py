@@ -252,7 +252,7 @@ async def test_a_controller_resumes_the_session_whose_secret_it_has() -> None:
     _, second = services.come(), services.come()
     services.begin(1), services.begin(2)
     assert services.slots[1].session is not None
-    secret = services.slots[1].session.resume_secret or ""
+    secret = services.slots[1].session.seats[0].resume_secret or ""
     services.admission.detach(second, lost=True)
     assert services.engines[1].of(ipc.Hold)
     assert not services.engine.of(ipc.Hold)

@@ -31,7 +31,8 @@ async def test_a_session_that_stops_makes_room_for_a_client_that_waits() -> None
     services.admission.detach(controllers[0])
     # Its engine has not ended it yet: one of the two that wait gets its slot.
     sessions = [slot.session for slot in services.slots if slot.session is not None]
-    assert [each.turn.left_s is not None for each in sessions if each.phase is SessionPhase.RUNNING] == [True, False]
+    running = [each.seats[0].turn for each in sessions if each.phase is SessionPhase.RUNNING]
+    assert [turn.left_s is not None for turn in running] == [True, False]
 
 
 async def test_a_turn_is_not_limited_any_more_when_the_client_that_waits_leaves() -> None:

@@ -106,7 +106,7 @@ async def test_another_controller_gets_a_session_of_its_own(services: AdmissionF
 async def test_a_session_whose_connection_broke_is_kept_for_its_controller(make: Make) -> None:
     services = make(engines=2)
     services.admission.detach(began(services, 1), lost=True)
-    secret = services.slot.session.resume_secret  # type: ignore[union-attr]
+    secret = services.slot.session.seats[0].resume_secret  # type: ignore[union-attr]
     other = services.come()
     assert services.slots[1].session is not None, "it gets the free slot"
     third = services.come()
@@ -141,7 +141,7 @@ async def test_only_as_many_sessions_end_as_controllers_wait(make: Make) -> None
 async def test_the_next_controller_continues_a_shared_session_within_the_time(make: Make) -> None:
     services = make(shared=True)
     first = began(services)
-    session, secret = services.session, services.slot.session.resume_secret  # type: ignore[union-attr]
+    session, secret = services.session, services.slot.session.seats[0].resume_secret  # type: ignore[union-attr]
     services.admission.detach(first)
     await services.clock.advance(59)
     second = services.come()
@@ -174,7 +174,7 @@ async def test_a_controller_that_waits_continues_a_shared_one_at_once(make: Make
 
 async def test_the_former_controller_resumes_it_while_it_has_none(services: AdmissionFixture) -> None:
     first = began(services)
-    secret = services.slot.session.resume_secret  # type: ignore[union-attr]
+    secret = services.slot.session.seats[0].resume_secret  # type: ignore[union-attr]
     services.admission.detach(first, lost=True)
     again = services.come(resume=secret or "")
     welcome, resumed = await told(again)

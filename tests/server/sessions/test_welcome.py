@@ -8,7 +8,7 @@ import pytest
 
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
-from reactor_runtime.server.delivery.subscribers import Subscribers
+from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import ServedSession
 from reactor_runtime.server.sessions.welcome import welcome_message
@@ -20,7 +20,7 @@ OPTIONS: dict[str, Any] = {"limits": TurnLimits(max_session_s=60, resume_grace_s
 
 @pytest.fixture
 def session() -> ServedSession:
-    clock, engine, subscribers = FakeClock(), FakeEngine(), Subscribers()
+    clock, engine, subscribers = FakeClock(), FakeEngine(), SeatedSubscribers()
     playout = Playout(clock, HandEncoder(), subscribers, engine.send)
     controller = Client(Role.CONTROLLER, "127.0.0.1", clock)
     session = ServedSession(
@@ -35,7 +35,7 @@ def test_only_the_controller_gets_the_secrets(session: ServedSession) -> None:
         welcome_message(session, CONTRACT, model="m", client="c-1", controls=controls, **OPTIONS)
         for controls in (True, False)
     )
-    assert (controller["resume"], controller["upload_key"]) == (session.resume_secret, session.upload_key)
+    assert (controller["resume"], controller["upload_key"]) == (session.seats[0].resume_secret, session.upload_key)
     assert viewer == {**controller, "role": "viewer", "resume": None, "upload_key": None}
 
 

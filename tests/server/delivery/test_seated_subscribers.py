@@ -1,0 +1,100 @@
+"""Subscribers by seats: each client gets the frames of one seat, and what is for all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
+from reactor_runtime.server.encoding.encodings import DEFAULT
+from reactor_runtime.wire.containers import detach
+from reactor_runtime.wire.media_header import MediaHeader
+from tests.fakes import FakeClock, jpeg_frame
+from tests.server.admission_fixture import drain
+
+
+class Room:
+    """Subscribers of two seats, with a client in each."""
+
+    def __init__(self) -> None:
+        self.news: list[tuple[str, Client]] = []
+        self.subscribers = SeatedSubscribers(
+            on_join=lambda client: self.news.append(("join", client)),
+            on_leave=lambda client: self.news.append(("leave", client)),
+        )
+        self.subscribers.set_seats(2)
+        self.clients = [Client(Role.CONTROLLER, "127.0.0.1", FakeClock(), seat=seat) for seat in range(2)]
+        for client in self.clients:
+            self.subscribers.join(client, controls=True)
+
+    async def received(self, seat: int) -> list[tuple[int, int]]:
+        """Return the number and `applied` of the frames that the client in a seat gets."""
+        items = [item for item in await drain(self.clients[seat].outbox) if isinstance(item, bytes)]
+        headers = [detach(item)[0] for item in items]
+        return [(header.seq, header.applied) for header in headers if header is not None]
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+def shown(seq: int, **values: Any) -> EncodedFrame:
+    return replace(jpeg_frame(seq), **values)
+
+
+async def test_a_frame_goes_to_the_clients_of_its_seat(room: Room) -> None:
+    room.subscribers.show_frame(shown(1, seat=0, applied=(0, 0)))
+    room.subscribers.show_frame(shown(1, seat=1, applied=(0, 0)))
+    room.subscribers.show_frame(shown(2, seat=1, applied=(0, 0)))
+    assert await room.received(0) == [(1, 0)]
+    assert await room.received(1) == [(2, 0)]
+
+
+async def test_a_frame_for_all_has_the_applied_events_of_each_seat(room: Room) -> None:
+    room.subscribers.show_frame(shown(5, applied=(0, 7)))
+    assert await room.received(0) == [(5, 0)]
+    assert await room.received(1) == [(5, 7)]
+
+
+async def test_a_message_goes_to_all_or_to_one_seat(room: Room) -> None:
+    room.subscribers.send_message("all", {})
+    room.subscribers.send_message("one", {}, seat=1)
+    texts = [[item for item in await drain(client.outbox) if isinstance(item, str)] for client in room.clients]
+    assert [len(each) for each in texts] == [1, 2]
+
+
+async def test_sound_goes_to_its_seat_or_to_all(room: Room) -> None:
+    header = MediaHeader("voice", 0, 0, 0)
+    for seat in (None, 1):
+        room.subscribers.play_sound(EncodedSound(header, b"RIFF", 0.02, seat))
+    assert [len(await drain(client.outbox)) for client in room.clients] == [1, 2]
+
+
+async def test_the_rungs_in_use_are_those_of_a_seat_or_of_all(room: Room) -> None:
+    room.clients[1].outbox.track_sender("video").ladder.rung = 3
+    assert room.subscribers.rungs_in_use("video", 0) == {DEFAULT: [0]}
+    assert room.subscribers.rungs_in_use("video", 1) == {DEFAULT: [3]}
+    assert room.subscribers.rungs_in_use("video", None) == {DEFAULT: [0, 3]}
+
+
+async def test_a_client_that_takes_another_seat_gets_the_latest_frame_there(room: Room) -> None:
+    room.subscribers.show_frame(shown(4, seat=0, applied=(0, 0)))
+    client = room.clients[1]
+    assert await room.received(1) == []
+    client.seat = 0
+    room.subscribers.join(client)
+    assert await room.received(1) == [(4, 0)]
+    room.subscribers.leave(client)
+    assert client not in room.subscribers
+    assert [what for what, _ in room.news] == ["join", "join", "join", "leave"]
+
+
+async def test_with_fewer_seats_the_clients_of_the_others_leave(room: Room) -> None:
+    room.subscribers.set_seats(1)
+    assert list(room.subscribers) == room.clients[:1]
+    assert room.news[-1] == ("leave", room.clients[1])

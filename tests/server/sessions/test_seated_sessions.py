@@ -1,0 +1,241 @@
+"""Sessions with several seats, in admission with engines that do nothing by themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from reactor_runtime.ipc import messages as ipc
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.sessions.session import ServedSession
+from reactor_runtime.wire.messages import Event, View
+from reactor_runtime.wire.protocol import CloseCode
+from tests.fakes import jpeg_frame
+from tests.server.admission_fixture import AdmissionFixture, phases, places, told
+
+LIMITS = TurnLimits(max_session_s=300, idle_timeout_s=120, resume_grace_s=20)
+SEATS = 3
+
+
+@pytest.fixture
+def services() -> Iterator[AdmissionFixture]:
+    services = AdmissionFixture(limits=LIMITS, most_waiting=4, engines=2)
+    for engine, slot in zip(services.engines, services.slots, strict=True):
+        assert engine.contract is not None
+        engine.contract["seats"] = SEATS
+        slot.subscribers.set_seats(SEATS)
+    yield services
+    os.close(services.memory)
+
+
+def come(services: AdmissionFixture, *, room: str = "", seat: int | None = None, resume: str = "") -> Client:
+    client = Client(Role.CONTROLLER, "127.0.0.1", services.clock, room=room, seat=seat)
+    services.admission.attach(client, resume)
+    return client
+
+
+def begun(services: AdmissionFixture, count: int) -> list[Client]:
+    """Begin a session on the first slot, with so many controllers."""
+    first = come(services)
+    services.begin()
+    return [first, *(come(services) for _ in range(count - 1))]
+
+
+def session_of(services: AdmissionFixture, number: int = 1) -> ServedSession:
+    session = services.slots[number - 1].session
+    assert session is not None
+    return session
+
+
+async def seats_told(client: Client) -> list[Any]:
+    return [data["clients"] for kind, data in await told(client) if kind == "reactor.seats"]
+
+
+def joined(services: AdmissionFixture) -> list[int | None]:
+    return [message.seat for message in services.engine.of(ipc.ClientJoined)]
+
+
+async def test_a_controller_gets_the_next_free_seat_and_then_another_slot(services: AdmissionFixture) -> None:
+    clients = begun(services, SEATS + 1)
+    assert [client.seat for client in clients] == [0, 1, 2, 0]
+    assert joined(services) == [1, 2]
+    assert session_of(services, 2).controllers == [clients[3]]
+    welcome = (await told(clients[2]))[0][1]
+    assert (welcome["seat"], welcome["seats"], welcome["role"]) == (2, SEATS, "controller")
+    assert (await seats_told(clients[0]))[-1] == [client.id for client in clients[:3]]
+
+
+async def test_the_event_of_a_client_has_the_number_of_its_seat(services: AdmissionFixture) -> None:
+    clients = begun(services, 2)
+    for client in clients:
+        services.inbound.route_event(client, Event("set_move", "{}", 7))
+    events = services.engine.of(ipc.ClientEvent)
+    assert [(event.client, event.seat) for event in events] == [(clients[0].id, 0), (clients[1].id, 1)]
+    services.say(ipc.EventApplied(services.session, clients[1].id, 7, 1))
+    assert "reactor.reply" in [kind for kind, _ in await told(clients[1])]
+    assert "reactor.reply" not in [kind for kind, _ in await told(clients[0])]
+
+
+async def test_the_state_of_a_seat_is_sent_to_that_seat(services: AdmissionFixture) -> None:
+    first = come(services)
+    started = ipc.Started(services.session, services.clock.now(), {"speed": 1}, [{"move": n} for n in range(SEATS)])
+    services.say(started)
+    second, viewer = come(services), Client(Role.VIEWER, "127.0.0.1", services.clock, seat=1)
+    services.admission.attach(viewer, session=services.session)
+    assert (await told(second))[0][1]["state"] == {"speed": 1, "move": 1}
+    assert (await told(viewer))[0][1]["state"] == {"speed": 1, "move": 1}
+    await told(first)
+    services.say(ipc.StateChanged(services.session, {"move": 9}, 1))
+    services.say(ipc.StateChanged(services.session, {"speed": 2}))
+    states = {
+        client: [data for kind, data in await told(client) if kind == "reactor.state"] for client in (first, viewer)
+    }
+    assert states == {first: [{"speed": 2}], viewer: [{"move": 9}, {"speed": 2}]}
+
+
+async def test_a_viewer_that_changes_the_seat_gets_its_welcome_and_latest_frame(services: AdmissionFixture) -> None:
+    begun(services, 2)
+    viewer = Client(Role.VIEWER, "127.0.0.1", services.clock)
+    services.admission.attach(viewer)
+    await told(viewer)
+    frame = jpeg_frame(3)
+    for seat in range(2):
+        services.slot.subscribers.show_frame(type(frame)(frame.header, frame.files, 0.1, seat=seat))
+    services.admission.assignment.set_view(viewer, View(seat=1))
+    kinds = [kind for kind, _ in await told(viewer)]
+    assert kinds[:2] == ["reactor.welcome", "reactor.seats"]
+    assert viewer.outbox.counters.offered == 2
+
+
+async def test_the_session_goes_on_without_its_host(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    services.admission.detach(first)
+    assert services.engine.of(ipc.ClientLeft) == [ipc.ClientLeft(services.session, first.id)]
+    assert not services.engine.of(ipc.StopSession)
+    assert (await seats_told(second))[-1] == [None, second.id, None]
+    assert come(services).seat == 0
+    services.admission.detach(second)
+    assert not services.engine.of(ipc.StopSession)
+
+
+async def test_the_last_controller_ends_the_session(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    services.admission.detach(first)
+    services.admission.detach(second)
+    assert services.engine.of(ipc.StopSession)
+
+
+async def test_a_seat_is_kept_for_its_controller_and_then_given_to_one_that_waits(services: AdmissionFixture) -> None:
+    clients = begun(services, SEATS)
+    waiting = come(services, room=session_of(services).room)
+    assert await places(waiting) == [(1, 1)]
+    services.admission.detach(clients[1], lost=True)
+    assert not services.engine.of(ipc.Hold)
+    assert await places(waiting) == []
+    services.clock.move_to(services.clock.now() + LIMITS.resume_grace_s)
+    assert waiting.seat == 1
+    assert session_of(services).controllers == [clients[0], waiting, clients[2]]
+    assert not services.engine.of(ipc.StopSession)
+
+
+async def test_a_controller_resumes_its_seat_under_the_id_that_the_model_knows(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    secret = session_of(services).seats[1].resume_secret or ""
+    services.admission.detach(second, lost=True)
+    again = come(services, resume=secret)
+    assert (again.seat, joined(services)) == (1, [1])
+    services.say(ipc.MessageSent(services.session, "hello", {}, second.id))
+    assert "hello" in [kind for kind, _ in await told(again)]
+    assert "hello" not in [kind for kind, _ in await told(first)]
+
+
+async def test_the_model_pauses_while_all_controllers_are_away(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    secret = session_of(services).seats[0].resume_secret or ""
+    services.admission.detach(first, lost=True)
+    services.admission.detach(second, lost=True)
+    assert services.engine.of(ipc.Hold) == [ipc.Hold(services.session, held=True)]
+    come(services, resume=secret)
+    assert services.engine.of(ipc.Hold)[-1].held is False
+
+
+async def test_a_turn_is_that_of_a_seat(services: AdmissionFixture) -> None:
+    clients = begun(services, SEATS)
+    services.clock.move_to(services.clock.now() + 100)
+    others = [come(services)]
+    services.begin(2)
+    others += [come(services) for _ in range(SEATS - 1)]
+    waiting = come(services)
+    everybody = [*clients, *others]
+    # It has had its seat for the longest time.
+    assert [client for client in everybody if "ending" in await phases(client)] == [clients[0]]
+    for _ in range(2):
+        for client in everybody:
+            services.inbound.record_activity(client)
+        services.clock.move_to(services.clock.now() + 100)
+    assert clients[0].closing is not None
+    assert clients[0].closing.code is CloseCode.SESSION_OVER
+    assert waiting.seat == 0
+    assert session_of(services).controllers == [waiting, *clients[1:]]
+
+
+async def test_an_idle_controller_loses_its_seat_alone(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    services.clock.move_to(services.clock.now() + 119)
+    services.inbound.record_activity(first)
+    services.clock.move_to(services.clock.now() + 2)
+    assert "idle" in await phases(second)
+    assert "idle" not in await phases(first)
+    services.clock.move_to(services.clock.now() + 30)
+    assert (await told(second))[-1] == (
+        "reactor.session",
+        {"phase": "ended", "reason": "idle", "message": "the controller was idle"},
+    )
+    assert first.closing is None
+    assert not services.engine.of(ipc.StopSession)
+
+
+async def test_a_room_is_for_the_clients_that_have_its_code(services: AdmissionFixture) -> None:
+    first = come(services, room="ours")
+    services.begin()
+    stranger = come(services)
+    services.begin(2)
+    friend, guest = come(services, room="ours"), come(services, room=session_of(services, 2).room)
+    assert [session_of(services).controllers, session_of(services, 2).controllers] == [
+        [first, friend],
+        [stranger, guest],
+    ]
+    assert session_of(services).room == "ours"
+
+
+async def test_a_client_with_a_wish_delays_no_other(services: AdmissionFixture) -> None:
+    begun(services, 1)
+    come(services, room="other")
+    services.begin(2)
+    wish = come(services, room="third")
+    assert await places(wish) == [(1, 1)]
+    assert come(services).seat == 1
+    assert await places(wish) == []
+
+
+async def test_a_server_that_stops_offers_no_seats(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    services.admission.drain(60.0)
+    services.admission.detach(second)
+    assert not services.engine.of(ipc.StopSession)
+    assert first.closing is None
+    services.admission.detach(first)
+    assert services.engine.of(ipc.StopSession)
+
+
+async def test_the_end_of_the_session_closes_all_controllers(services: AdmissionFixture) -> None:
+    clients = begun(services, SEATS)
+    services.end("boom")
+    for client in clients:
+        assert client.closing is not None
+        assert client.closing.code is CloseCode.MODEL_FAILED
+    assert services.slot.session is None

@@ -1,0 +1,275 @@
+"""Several controllers in one session, as clients see it: seats, rooms, who waits, who resumes, and the recording."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from reactor_runtime.client import Session, connect
+from reactor_runtime.testing import replay
+from tests.server.client import WireClient, client
+from tests.server.running import RunningServer, listening, write_project
+from tests.timeouts import TIMEOUT_S
+
+MODEL = """
+class World(InputState):
+    speed: int = InputField(default=1, ge=1, le=9)
+    note: str = InputField(default="", shared=True)
+
+
+class Player(InputState):
+    move: int = InputField(default=0, ge=0, le=100)
+
+
+class Who(ModelMessage):
+    seat: int
+    log: str
+
+
+class MyModel(ReactorPipeline):
+    state: World
+    seat_state: Player
+    seats = 4
+    fps = 30
+
+    @connected
+    def begin(self):
+        self.log = ""
+
+    @joined
+    def on_joined(self, seat):
+        self.log += f"+{seat}"
+
+    @left
+    def on_left(self, seat):
+        self.log += f"-{seat}"
+
+    @event(name="who")
+    def who(self, client: ClientInfo) -> Who:
+        return Who(seat=client.seat, log=self.log)
+
+    def inference(self):
+        while True:
+            yield [MyOutput(main_video=gray(50 * each.number + each.state.move)) for each in self.seats]
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_project(tmp_path_factory.mktemp("seats"), MODEL)
+
+
+@pytest.fixture(scope="module")
+def server(project: Path) -> Iterator[RunningServer]:
+    with listening(project, "--resume-grace", "20", "--sessions", "2", "--max-waiting", "2") as server:
+        server.wait_for("ready 2 of 2 in")
+        yield server
+        server.stop()
+
+
+@pytest.fixture(autouse=True)
+def _settled(server: RunningServer) -> None:
+    server.until(lambda: all(each["status"] == "ready" for each in server.health()[1]["engines"]), "both ready")
+
+
+@contextlib.asynccontextmanager
+async def playing(server: RunningServer, count: int, room: str = "") -> AsyncIterator[list[Session]]:
+    """Play with so many clients, which come one after the other."""
+    async with asyncio.timeout(TIMEOUT_S), contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(connect(server.url, room=room)) for _ in range(count)]
+
+
+async def level(session: Session, wanted: float) -> None:
+    """Wait for a frame of this gray."""
+    async for frame in session.frames():
+        if abs(float(frame.array.mean()) - wanted) < 3:
+            return
+
+
+async def until_seats(session: Session, *taken: bool) -> None:
+    """Wait until these seats are taken; each frame comes after a while."""
+    async for _ in session.frames(decode=False):
+        if tuple(client is not None for client in session.seats) == taken:
+            return
+
+
+async def who(session: Session) -> dict[str, object]:
+    reply = await session.send("who")
+    assert reply.message is not None
+    return dict(reply.message.data)
+
+
+async def test_each_client_sets_the_state_of_its_seat_and_sees_it(server: RunningServer) -> None:
+    async with playing(server, 4) as players:
+        assert [each.seat for each in players] == [0, 1, 2, 3]
+        assert len({each.id for each in players}) == 1
+        for each in players:
+            reply = await each.send("set_move", move=10 * each.seat)
+            assert reply.n == 1
+        for each in players:
+            await level(each, 60 * each.seat)
+            assert each.state == {"speed": 1, "note": "", "move": 10 * each.seat}
+
+
+async def test_applied_counts_the_events_of_a_seat(server: RunningServer) -> None:
+    async with playing(server, 2) as (first, second):
+        for move in range(5):
+            await first.send("set_move", move=move)
+        reply = await second.send("set_move", move=30)
+        assert reply.n == 1
+        assert abs(float((await second.frame(after=reply)).array.mean()) - 80) < 3
+
+
+async def test_the_host_alone_sets_the_state_of_all(server: RunningServer) -> None:
+    async with playing(server, 2) as (host, guest):
+        with pytest.raises(Exception, match="only the host"):
+            await guest.send("set_speed", speed=3)
+        await guest.send("set_note", note="from the guest")
+        await host.send("set_speed", speed=4)
+        assert (await who(guest))["seat"] == 1
+        assert guest.state == {"speed": 4, "note": "from the guest", "move": 0}
+        await host.send("who")
+        assert host.state["note"] == "from the guest"
+
+
+async def test_a_room_is_found_by_its_code(server: RunningServer) -> None:
+    async with playing(server, 2) as (first, second), playing(server, 2, "Friends-7") as (third, fourth):
+        assert second.id == first.id
+        assert third.id == fourth.id != first.id
+        assert (third.room, third.seat, fourth.seat) == ("friends-7", 0, 1)
+        assert len(first.room or "") == 6
+        async with connect(server.url, room=first.room, seat=3) as invited:
+            assert (invited.id, invited.seat) == (first.id, 3)
+            await until_seats(first, True, True, False, True)
+            assert first.seats == second.seats == invited.seats
+        # A room that was opened with a code is for those who have the code.
+        async with playing(server, 2) as (fifth, sixth):
+            assert (fifth.id, sixth.id) == (first.id, first.id)
+            async with client(server.url) as seventh:
+                await seventh.message("reactor.queue", position=1)
+
+
+async def test_a_client_waits_for_the_seat_that_it_wants(server: RunningServer) -> None:
+    async with playing(server, 2) as (first, second):
+        wish = {"room": str(first.room), "seat": "1"}
+        async with client(server.url, seat="1") as third, client(server.url, **wish) as fourth:
+            # There is a second model: a client that names no room gets the seat there.
+            assert (await third.data("reactor.welcome", role="controller"))["session"] != first.id
+            await fourth.message("reactor.queue", position=1)
+            await second.aclose()
+            welcome = await fourth.data("reactor.welcome", role="controller")
+            assert (welcome["session"], welcome["seat"], welcome["seats"]) == (first.id, 1, 4)
+
+
+async def test_a_viewer_watches_a_seat_of_its_choice(server: RunningServer) -> None:
+    async with playing(server, 2) as (first, second):
+        await second.send("set_move", move=20)
+        async with connect(server.url, role="viewer", room=first.room, seat=1) as viewer:
+            await level(viewer, 70)
+            assert (viewer.seat, viewer.state["move"]) == (1, 20)
+            viewer.view(seat=0)
+            await level(viewer, 0)
+            assert (viewer.seat, viewer.state["move"]) == (0, 0)
+            with pytest.raises(Exception, match="viewers send nothing"):
+                await viewer.send("set_move", move=1)
+
+
+async def test_a_seat_is_free_when_its_client_has_left(server: RunningServer) -> None:
+    async with playing(server, 3) as (first, second, third):
+        await second.send("set_move", move=40)
+        await second.aclose()
+        await until_seats(first, True, False, True, False)
+        async with connect(server.url) as fourth:
+            assert (fourth.seat, fourth.state["move"]) == (1, 0)
+            assert await who(third) == {"seat": 2, "log": "+0+1+2-1+1"}
+        # The host leaves, and the others go on.
+        await first.aclose()
+        await until_seats(third, False, False, True, False)
+        async with connect(server.url) as host:
+            assert host.seat == 0
+            await host.send("set_speed", speed=2)
+
+
+async def drop(connection: WireClient) -> None:
+    """Break a connection without a close frame."""
+    connection.socket.transport.abort()
+    await connection.socket.wait_closed()
+
+
+async def test_a_seat_is_kept_for_a_client_that_has_lost_its_connection(server: RunningServer) -> None:
+    async with playing(server, 1) as (first,), client(server.url) as second:
+        welcome = await second.data("reactor.welcome", role="controller")
+        await second.ask("set_move", {"move": 33})
+        await drop(second)
+        # The other one plays on, and the seat is not given to anybody else.
+        await first.send("set_move", move=5)
+        await level(first, 5)
+        async with connect(server.url) as third:
+            assert third.seat == 2
+            async with client(server.url, resume=welcome["resume"]) as again:
+                resumed = await again.data("reactor.welcome", role="controller")
+                assert (resumed["seat"], resumed["state"]["move"]) == (1, 33)
+                answer = await again.ask("who", {})
+                assert answer["data"]["message"]["data"] == {"seat": 1, "log": "+0+1+2"}
+                assert answer["data"]["n"] == 2
+
+
+async def test_a_session_pauses_while_all_are_away_and_ends_after_them(server: RunningServer) -> None:
+    async with client(server.url) as first:
+        welcome = await first.data("reactor.welcome", role="controller")
+        await drop(first)
+    async with client(server.url, resume=welcome["resume"]) as again:
+        resumed = await again.data("reactor.welcome", role="controller")
+        assert resumed["session"] == welcome["session"]
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ({"seat": "4"}, "there is no seat 4: a session of this model has the seats 0 to 3"),
+        ({"seat": "x"}, "unknown seat 'x'"),
+        ({"room": "a_b"}, "a room has a code"),
+        ({"generation": "stepped"}, "a model with several seats has no stepped sessions"),
+    ],
+)
+async def test_a_wrong_wish_is_refused(server: RunningServer, query: dict[str, str], why: str) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        await client(server.url, **query).__aenter__()
+    assert why in (refused.value.response.body or b"").decode()
+
+
+async def test_four_scripted_clients_are_replayed_bit_for_bit(project: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    with listening(project, "--resume-grace", "20", "--record", str(folder)) as server:
+        server.wait_for("ready in")
+        async with playing(server, 3) as (first, second, third), client(server.url) as fourth:
+            welcome = await fourth.data("reactor.welcome", role="controller")
+            chance = random.Random(1)
+            for number in range(40):
+                player = chance.choice([first, second, third])
+                await player.frame(after=await player.send("set_move", move=chance.randrange(100)))
+                if number % 10 == 0:
+                    await first.send("set_speed", speed=1 + number // 10)
+            await fourth.ask("set_move", {"move": 77})
+            await second.aclose()
+            await drop(fourth)
+            async with connect(server.url) as fifth:
+                assert fifth.seat == 1
+                await fifth.send("set_move", move=9)
+                async with client(server.url, resume=welcome["resume"]) as again:
+                    await again.data("reactor.welcome", role="controller")
+                    await again.ask("set_move", {"move": 78})
+                    await third.send("set_move", move=1)
+        server.until(lambda: server.health()[1]["session"] is None, "the session to end")
+        server.stop()
+    (file,) = folder.glob("*.mcap")
+    with contextlib.chdir(project):
+        result = replay(file)
+    assert (result.total, result.differences) == (0, [])
+    assert result.frames > 100
