@@ -4,7 +4,7 @@
 
 import { loadStyle } from "./browser.js";
 import { EventError } from "./client/reactor.js";
-import { Controls } from "./controls/controls.js";
+import { Controls, eventsOf } from "./controls/controls.js";
 import { byId } from "./dom.js";
 import { Log } from "./log.js";
 import { addPanel, Metrics } from "./metrics/metrics.js";
@@ -59,6 +59,7 @@ export async function makePanels(session, stage, drawer) {
     import("./sessions.js")
       .then(({ attach }) => attach(session))
       .catch(({ message }) => onError("The list of sessions can't be loaded", message));
+  followSeats(session, controls, onError);
   const bindings = new BindingsPanel(element, send);
   const media = new MediaPanels(session, element, log);
   const values = new ValuesPanel(session, element, onError);
@@ -88,6 +89,25 @@ export async function makePanels(session, stage, drawer) {
     values.receive(type, data);
   };
   return { log, metrics, controls, bindings, media, toolbar, isStage, follow, receive };
+}
+
+/** Leave out what only the host may set, and load what shows the seats, for the first session with several. */
+function followSeats(session, controls, onError) {
+  let isLoading = false;
+  const follow = async ({ seat = 0, seats = 1 }) => {
+    controls.isHost = seat === 0;
+    if (seats < 2 || isLoading) return;
+    isLoading = true;
+    try {
+      const { attach } = await import("./seats.js");
+      await attach(session);
+    } catch ({ message }) {
+      isLoading = false;
+      onError("The seats can't be loaded", message);
+    }
+  };
+  session.addEventListener("session", ({ detail }) => follow(detail));
+  follow(session.welcome);
 }
 
 /** Load what shows reloads, for the first server with `--reload`. */
@@ -136,9 +156,10 @@ class BindingsPanel {
   }
 
   /** Start with a session. */
-  async begin({ session: id, role, shared, schema, state }) {
+  async begin({ session: id, role, shared, schema: all, state, seat = 0 }) {
     this.leave();
-    const session = { session: id, role, shared, schema, state: { ...state } };
+    const schema = { ...all, events: eventsOf(all.events ?? {}, seat === 0) };
+    const session = { session: id, role, shared, schema, state: { ...state }, seat };
     this.#session = session;
     if ((role !== "controller" && !shared) || boundEvents(schema) === "{}") return;
     const { attach } = await import("./bindings/bindings.js");
@@ -148,8 +169,8 @@ class BindingsPanel {
   /** Bind what a changed contract declares; with the same bindings, keys that are held stay held. */
   async update(contract) {
     const before = this.#session;
-    if (before && boundEvents(before.schema) !== boundEvents(contract.schema))
-      await this.begin({ ...before, ...contract });
+    const events = eventsOf(contract.schema.events ?? {}, before?.seat === 0);
+    if (before && boundEvents(before.schema) !== boundEvents({ events })) await this.begin({ ...before, ...contract });
   }
 
   /** Forward a change of the model's state. */

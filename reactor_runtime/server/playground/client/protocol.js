@@ -17,6 +17,7 @@ export class ClientProtocol {
   status = { phase: "connecting", role: null };
   // Null without a session.
   role = null;
+  /** @type {any} */
   welcome = NONE;
   state = {};
   stats = {};
@@ -80,6 +81,7 @@ export class ClientProtocol {
       this.welcome = { ...this.welcome, reload };
       this.#handlers.emit("reload", reload);
     },
+    "reactor.seats": (seats) => this.#handlers.emit("seats", Object.assign(this.welcome, seats)),
     "reactor.keep": (kept) => this.#handlers.emit("kept", kept),
     "reactor.stats": (stats) => {
       this.stats = stats;

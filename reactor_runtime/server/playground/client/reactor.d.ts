@@ -23,6 +23,10 @@ export interface Options {
    * longest.
    */
   session?: string | null;
+  /** The code of a session with several seats: the one to join, or to open. Default: `?room=` of the address. */
+  room?: string | null;
+  /** The number of the seat to take there; for a viewer, to watch. Default: `?seat=` of the address, or the first free. */
+  seat?: number | null;
   /** Receive the sessions of others while waiting. */
   watch?: boolean;
   /** Let the model make steps in `step()` alone. Default: whether the address has `?generation=stepped`. */
@@ -150,6 +154,11 @@ export interface Welcome<Model extends Modelled = any> {
   /** The id of this connection in the logs of the server; absent on an older one. */
   client?: string;
   role: Role;
+  /** The seat that this client has, or watches, and how many a session has; absent on an older server. */
+  seat?: number;
+  seats?: number;
+  /** The code by which others find a session with several seats. */
+  room?: string | null;
   model: string;
   tracks: { name: string; kind: "video" | "audio"; direction: "in" | "out"; sample_rate?: number }[];
   schema: Schema;
@@ -167,6 +176,13 @@ export interface Welcome<Model extends Modelled = any> {
   encodings?: string[];
   /** Null on a server without `--reload`; absent on an older one. */
   reload?: ReloadNotice | null;
+}
+
+/** Who has which seat in a session with several: the ids of clients, null in a free one; `away` may come back. */
+export interface Seats {
+  room: string;
+  clients: (string | null)[];
+  away: number[];
 }
 
 /** The last reload of the project's files; see docs/wire-messages.md. Members that the status does not have are null. */
@@ -398,6 +414,8 @@ export interface SessionEvents<Model extends Modelled = any> {
   contract: { tracks: Track[]; schema: Schema };
   /** A reload was applied, has failed, or takes a while. */
   reload: ReloadNotice;
+  /** A client has taken a seat, has left it, or is away. */
+  seats: Seats;
   /** A `keep()` was answered: the path of the recording, or null with the reason and what to do. */
   kept: { file: string | null; message: string | null; hint: string | null };
   /** The public fields that changed. */
@@ -475,6 +493,8 @@ export class Session<Model extends Modelled = any> {
   /** The session's id on the server; null without a session. */
   readonly id: string | null;
   readonly model: string | null;
+  /** The data of the last welcome; here the part about seats, with who has which. */
+  readonly welcome: Readonly<Partial<Pick<Welcome, "seat" | "seats" | "room"> & Omit<Seats, "room">>>;
   readonly tracks: Track[];
   readonly schema: Schema;
   /** Null before the first session, and on a server without `--reload`. */
@@ -586,7 +606,14 @@ export class Session<Model extends Modelled = any> {
    * Limit what the server sends; replaces the last call. Hidden pages pause video by themselves. `codecs` are the
    * encodings of video to prefer to JPEG, best first: with `["raw"]` frames lose nothing.
    */
-  view(wanted?: { paused?: boolean; maxFps?: number; tracks?: string[] | null; codecs?: string[] | null }): void;
+  view(wanted?: {
+    paused?: boolean;
+    maxFps?: number;
+    tracks?: string[] | null;
+    codecs?: string[] | null;
+    /** The seat that a viewer watches from now on. */
+    seat?: number;
+  }): void;
   /** Keep the session: somebody is there. */
   here(): void;
   /** Reload the project's files, on a server with `--reload`. */

@@ -17,12 +17,13 @@ export { Session };
 
 export function connect(url = globalThis.location?.href, options = {}) {
   const given = parse(url);
-  const of = (name) => given.searchParams.get(name);
-  const { token = of("token"), session = of("session"), watch, WebSocket } = options;
+  const of = (name) => options[name] ?? given.searchParams.get(name);
   const stepped = options.stepped ?? of("generation") === "stepped";
-  const role = options.role ?? of("role") ?? "controller";
+  const role = of("role") ?? "controller";
   if (!["controller", "viewer"].includes(role)) throw new TypeError(`the role is controller or viewer, not "${role}"`);
-  return new Session(socketAddress(given), { token, role, session, watch, stepped, WebSocket });
+  const query = { role, watch: options.watch && 1, generation: stepped && "stepped" };
+  for (const name of ["token", "session", "room", "seat"]) query[name] = String(of(name) ?? "");
+  return new Session(socketAddress(given), query, options.WebSocket);
 }
 
 function parse(url) {

@@ -11,7 +11,7 @@ import { Speaker } from "./sound/speaker.js";
 export class Session extends EventTarget {
   speaker = new Speaker(() => this.#emit("listening", this.speaker.on));
   #inputDelay = new InputDelay();
-  #options;
+  #role;
   #connection;
   #emit = (name, detail) => this.dispatchEvent(new CustomEvent(name, { detail }));
   #protocol = new ClientProtocol({
@@ -50,13 +50,11 @@ export class Session extends EventTarget {
   // {session, since}: a session that may be resumed
   #resumable = null;
 
-  constructor(address, options) {
+  constructor(address, query, WebSocket) {
     super();
-    const { token, role, session, watch, stepped, WebSocket } = options;
     const on = (name, listener) => this.#connection.addEventListener(name, ({ detail }) => listener(detail));
-    this.#options = options;
-    const generation = stepped ? "stepped" : "";
-    this.#connection = new Connection(address, { token, role, session, watch: watch && 1, generation }, WebSocket);
+    this.#role = query.role;
+    this.#connection = new Connection(address, query, WebSocket);
     on("open", () => {
       this.#renewScope();
       this.#protocol.reopen();
@@ -83,31 +81,34 @@ export class Session extends EventTarget {
   }
   get maySend() {
     // In a shared session every client may.
-    return this.role === "controller" || !!(this.id && this.#protocol.welcome.shared);
+    return this.role === "controller" || !!(this.id && this.welcome.shared);
   }
   get state() {
     return this.#protocol.state;
   }
   get id() {
-    return this.role && this.#protocol.welcome.session;
+    return this.role && this.welcome.session;
+  }
+  get welcome() {
+    return this.#protocol.welcome;
   }
   get model() {
-    return this.#protocol.welcome.model;
+    return this.welcome.model;
   }
   get tracks() {
-    return this.#protocol.welcome.tracks;
+    return this.welcome.tracks;
   }
   get schema() {
-    return this.#protocol.welcome.schema;
+    return this.welcome.schema;
   }
   get lastReload() {
-    return this.#protocol.welcome.reload;
+    return this.welcome.reload;
   }
   get stats() {
     return this.#protocol.stats;
   }
   get limits() {
-    return this.#protocol.welcome.limits;
+    return this.welcome.limits;
   }
   get inputDelayMs() {
     return this.#inputDelay.delays.last;
@@ -136,7 +137,7 @@ export class Session extends EventTarget {
         if (this.#scope !== lost) scope ??= this.#scope;
         if (signal?.aborted) settle(reject, signal.reason);
         else if (scope?.signal.aborted) settle(reject, scope.signal.reason);
-        else if (scope && this.role === this.#options.role) settle(resolve, this);
+        else if (scope && this.role === this.#role) settle(resolve, this);
         else if (this.#over) settle(reject, this.#scope.signal.reason);
       };
       this.addEventListener("status", check, { signal: over.signal });
@@ -148,7 +149,7 @@ export class Session extends EventTarget {
   async send(type, data = {}, { inputAt = performance.now() } = {}) {
     // Most messages of the protocol have no reply.
     if (!type || type.startsWith("reactor.")) throw new TypeError(`"${type}" is no event of a model`);
-    if (!this.maySend && this.role !== this.#options.role) await this.#ready();
+    if (!this.maySend && this.role !== this.#role) await this.#ready();
     const reply = await this.#connection.send(type, data);
     if (typeof reply.n === "number") this.#inputDelay.replied(reply.n, inputAt);
     return reply;
@@ -205,12 +206,13 @@ export class Session extends EventTarget {
 
   async upload(file, name = file.name) {
     const { upload } = await import("./http.js");
-    return upload(this.#connection.server, { key: this.#protocol.welcome.upload_key, name }, file);
+    return upload(this.#connection.server, { key: this.welcome.upload_key, name }, file);
   }
 
   view(wanted) {
-    const { paused, maxFps, tracks, codecs } = wanted ?? {};
-    this.#view = { paused, max_fps: maxFps, tracks, codecs };
+    const { maxFps, ...view } = wanted ?? {};
+    this.#view = { ...view, max_fps: maxFps };
+    const { codecs } = view;
     if (codecs) this.#loadReader().then(() => this.#sendView());
     else this.#sendView();
   }
@@ -259,7 +261,7 @@ export class Session extends EventTarget {
     const { error, kept, retryAt } = closed;
     const now = performance.now();
     this.#over = !retryAt;
-    if (kept) this.#resumable ??= { session: this.#protocol.welcome.session, since: now };
+    if (kept) this.#resumable ??= { session: this.welcome.session, since: now };
     if (error) this.#endScope(error);
     else if (this.#resumable && now - this.#resumable.since > 1000 * (this.limits.resume_grace_s ?? 0)) {
       this.#endScope(new ConnectionLost("the connection did not come back in time"));
@@ -288,7 +290,7 @@ export class Session extends EventTarget {
   }
 
   #began() {
-    const { session, encodings } = this.#protocol.welcome;
+    const { session, encodings } = this.welcome;
     const resumed = session !== null && session === this.#shownSession;
     this.#outputs.restart(this.#names("video"), { resumed });
     this.#shownSession = session;
@@ -382,7 +384,7 @@ export class Session extends EventTarget {
     const audible = this.speaker.on && this.speaker.tracks.length > 0;
     const paused = this.#view.paused || hidden;
     const view = hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused };
-    const wanted = this.#outputs.takesVideo && this.#protocol.welcome.generation !== "stepped";
+    const wanted = this.#outputs.takesVideo && this.welcome.generation !== "stepped";
     const codecs = this.#video?.follow({ paused, wanted });
     this.notify("reactor.view", { ...view, codecs: this.#view.codecs ?? codecs });
   }

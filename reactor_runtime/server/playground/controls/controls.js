@@ -14,6 +14,10 @@ import { thumbnailOf } from "./thumbnails.js";
 // With more forms than this, all start closed.
 const OPEN_FORMS = 2;
 
+/** Return the events that a client may send: of those for the host, none from another seat. */
+export const eventsOf = (events, isHost) =>
+  isHost ? events : Object.fromEntries(Object.entries(events).filter(([, { host }]) => !host));
+
 export class Controls {
   #fieldset;
   #resetAll;
@@ -26,6 +30,8 @@ export class Controls {
   // Name of an event → {text: its schema, control}
   #kept = new Map();
   #live = [];
+  // Whether this client is in the first seat, and may set what is for all.
+  isHost = true;
 
   /** `send(event, data, inputAt)` is as for LiveControl; `promptBar` is the control of the model's main text. */
   constructor(fieldset, resetAll, send, promptBar) {
@@ -59,11 +65,12 @@ export class Controls {
   update(events, state, tracks) {
     // Their panels are elsewhere.
     const takesMedia = tracks.some(({ direction }) => direction === "in");
-    const schema = JSON.stringify([events, takesMedia]);
+    const own = eventsOf(events, this.isHost);
+    const schema = JSON.stringify([own, takesMedia]);
     if (schema === this.#schema) return;
     this.#schema = schema;
     this.#takesMedia = takesMedia;
-    this.#build(Object.entries(events).map(readEvent), state);
+    this.#build(Object.entries(own).map(readEvent), state);
     this.#update();
   }
 

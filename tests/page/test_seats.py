@@ -1,0 +1,76 @@
+"""The pages of two players in one session: the room, who sits where, and a free seat that is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.server.running import RunningServer, listening, write_project
+from tests.server.test_seats import MODEL
+
+from .conftest import open_page
+from .fake_server import FakeServer
+from .test_served import PIXELS
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with listening(write_project(tmp_path_factory.mktemp("seats"), MODEL)) as server:
+        server.wait_for("ready in")
+        yield server
+        server.stop()
+
+
+def come(page: Page, query: str = "") -> None:
+    page.goto(f"/?{query}")
+    expect(page.locator("html[data-phase=connected]")).to_be_attached()
+
+
+def expect_level(page: Page, wanted: int) -> None:
+    """Wait for a frame of this gray; a quarter of the bytes of a canvas is its opacity."""
+    page.wait_for_function(f"() => Math.abs(({PIXELS})(document.querySelector('canvas')) / 0.75 - {wanted}) < 4")
+
+
+def test_two_pages_have_a_seat_each_and_the_host_alone_the_controls_for_all(
+    browser: Browser, served: RunningServer
+) -> None:
+    url = f"http://127.0.0.1:{served.port}"
+    with open_page(browser, url) as host, open_page(browser, url) as guest, open_page(browser, url) as third:
+        come(host)
+        expect(host.locator(".seats summary")).to_have_text("Seat 1 of 4")
+        expect(host.locator("[name=speed]")).to_be_visible()
+        host.locator(".seats summary").click()
+        room = host.locator(".seats code").inner_text()
+        come(guest, f"room={room}")
+        expect(guest.locator(".seats summary")).to_have_text("Seat 2 of 4")
+        expect(guest.locator("[name=move]")).to_be_visible()
+        expect(guest.locator("[name=speed]")).to_have_count(0)
+        guest.locator("[name=move]").fill("80")
+        expect_level(guest, 130)
+        expect_level(host, 0)
+        assert host.locator("[name=move]").input_value() == "0"
+        seats = host.locator(".seats li")
+        expect(seats.nth(0)).to_have_text("Seat 1, the host: you")
+        expect(seats.nth(1)).to_have_text("Seat 2: taken")
+        expect(seats.nth(3)).to_have_text("Seat 4: freeTake this seat")
+        third.goto(f"/?role=viewer&room={room}&seat=1")
+        expect(third.locator(".seats summary")).to_have_text("Watching seat 2")
+        expect_level(third, 130)
+        third.locator(".seats summary").click()
+        third.locator(".seats li").nth(3).get_by_text("Take this seat").click()
+        expect(third.locator(".seats summary")).to_have_text("Seat 4 of 4")
+        expect(seats.nth(3)).to_have_text("Seat 4: taken")
+        guest.close()
+        expect(seats.nth(1)).to_have_text("Seat 2: freeTake this seat")
+
+
+def test_a_model_with_one_seat_loads_nothing_about_seats(page: Page, server: FakeServer) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(server.url)
+    expect(page.locator("html[data-phase=connected]")).to_be_attached()
+    expect(page.locator("#controls [name]").first).to_be_attached()
+    assert not [url for url in asked if "seats" in url]
+    expect(page.locator(".seats")).to_have_count(0)
