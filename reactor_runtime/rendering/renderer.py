@@ -20,7 +20,7 @@ from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.clips.reading import read_frames
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
-from reactor_runtime.engine.dispatch import CheckedEvent
+from reactor_runtime.engine.dispatch import HOST, CheckedEvent
 from reactor_runtime.engine.first_step import SLOW_HINTS, step_facts
 from reactor_runtime.engine.output.unpack import Unpack as UnpackOutput
 from reactor_runtime.engine.output.unpack import UnpackedBundle, metadata_by_track
@@ -79,7 +79,8 @@ class Renderer(Studio[Model]):
     A step starts when its first frame is due, and an event of the script is handled before the first step that starts
     at its time or later. `fps` is the rate of the model, by default the one that its class declares, else 30. `steps`
     counts those of a model whose style has steps. `most_steps` are made at most, without those that the model skips;
-    `on_made` gets each. `seed` is for the generators of random numbers.
+    `on_made` gets each. `seed` is for the generators of random numbers. Of a session with several seats it is the first
+    that is played and shown.
     """
 
     _thread_patience_s: ClassVar[float] = THREAD_PATIENCE_S
@@ -165,7 +166,8 @@ class Renderer(Studio[Model]):
                 recorder.began + goal_s - self.clock.now(),
             )
             end_s = min(self.clock.now() - recorder.began, seconds) if over else goal_s
-            shown = [frame for frame in recorder.take_shown() if frame.due_s < seconds - ROUNDING_S]
+            taken = [frame for frame in recorder.take_shown() if frame.seat in (None, HOST)]
+            shown = [frame for frame in taken if frame.due_s < seconds - ROUNDING_S]
             recorder.messages.clear()
             if self._on_made is None:
                 recorder.unread.clear()

@@ -29,7 +29,10 @@ _REPLIES: Schema = {
     "items": {"type": ["string", "null"]},
     "description": "The types of the message in the event's reply, null for none; null where they are not declared",
 }
-_EVENT = record({"description": STRING, "field": _FIELD, "parameters": _JSON_SCHEMA}, {"replies": _REPLIES})
+_HOST: Schema = {"type": "boolean", "description": "Only the client in the first seat may send it"}
+_EVENT = record(
+    {"description": STRING, "field": _FIELD, "parameters": _JSON_SCHEMA}, {"replies": _REPLIES, "host": _HOST}
+)
 _MESSAGE = record({"description": STRING, "data": _JSON_SCHEMA})
 _TYPES: Schema = {"type": "string", "description": "A hash of the types, which generated clients compare with theirs"}
 _STATE: Schema = {**by_name({"type": "object"}), "description": "JSON Schemas of the state fields that no event sets"}

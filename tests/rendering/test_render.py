@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -313,3 +315,14 @@ def test_pieces_are_handed_out_while_the_model_runs() -> None:
         sizes = [len(played.frames) for played in renderer.play(Script(), 5.0)]
     assert sum(sizes) == 100
     assert max(sizes) <= 4
+
+
+def test_the_first_seat_is_shown() -> None:
+    class Seated(Counting):
+        seats: Any = 2
+
+        def inference(self) -> Iterator[Any]:
+            for output in super().inference():
+                yield [output, replace(output, main_video=255 - output.main_video)]
+
+    assert values(Seated, 1.0) == values(Counting, 1.0)

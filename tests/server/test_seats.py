@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from reactor_runtime.client import Session, connect
+from reactor_runtime.client import Session, SessionEnded, connect
 from reactor_runtime.testing import replay
 from tests.server.client import WireClient, client
 from tests.server.running import RunningServer, listening, write_project
@@ -273,3 +275,33 @@ async def test_four_scripted_clients_are_replayed_bit_for_bit(project: Path, tmp
         result = replay(file)
     assert (result.total, result.differences) == (0, [])
     assert result.frames > 100
+
+
+async def play(players: list[Session], chance: random.Random) -> None:
+    for _ in range(20):
+        player = chance.choice(players)
+        await player.frame(after=await player.send("set_move", move=chance.randrange(100)))
+
+
+async def test_a_crash_ends_the_session_of_all_and_both_sessions_are_replayed(project: Path, tmp_path: Path) -> None:
+    folder, chance = tmp_path / "recordings", random.Random(2)
+    with listening(project, "--record", str(folder)) as server:
+        server.wait_for("ready in")
+        async with playing(server, 3) as players:
+            await play(players, chance)
+            os.kill(server.engine, signal.SIGKILL)
+            for player in players:
+                with pytest.raises(SessionEnded, match="model"):
+                    async for _ in player.frames(decode=False):
+                        pass
+        async with playing(server, 2) as players:
+            await play(players, chance)
+        server.until(lambda: server.health()[1]["session"] is None, "the session to end")
+        server.stop()
+    files = sorted(folder.glob("*.mcap"))
+    assert len(files) == 2
+    with contextlib.chdir(project):
+        for file in files:
+            result = replay(file)
+            assert (result.total, result.differences) == (0, [])
+            assert result.frames > 4 * 15

@@ -271,3 +271,33 @@ def test_a_state_of_seats_has_no_field_of_the_state_for_all() -> None:
 
     with pytest.raises(Exception, match=r"Player.move is a field of Twice too"):
         Contract.of(Mixed)
+
+
+def test_new_code_keeps_the_seats_and_their_values() -> None:
+    class Faster(Game):
+        def _paint(self, seat: int, noise: int) -> Any:
+            return 255 - super()._paint(seat, noise)
+
+    with PipelineExecutor(Game) as executor:
+        executor.connect()
+        second = executor.join()
+        second.send_event("set_move", move="left")
+        next(executor)
+        executor.reload(Faster)
+        view = next(executor).output[1]
+        assert view.main_video[0, 0, 0] == 255 - 100 + 1
+        assert [seat.taken for seat in executor.model.seats] == [True, True, False, False]
+        assert second.send_event("jump") == Moved(seat=1, x=9)
+        second.leave()
+        assert executor.model.log[-1] == ("left at left", 1)
+
+
+def test_code_with_another_number_of_seats_starts_the_engine_again() -> None:
+    class Fewer(Game):
+        seats: Any = 2
+
+    with PipelineExecutor(Game) as executor:
+        executor.connect()
+        with pytest.raises(RuntimeError, match="a session has 2 seats now"):
+            executor.reload(Fewer)
+        assert len(next(executor).output) == SEATS
