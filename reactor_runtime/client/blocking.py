@@ -218,9 +218,12 @@ class BlockingSession(SessionInfo):
         max_fps: float | None = None,
         tracks: list[str] | None = None,
         codecs: list[str] | None = None,
+        seat: int | None = None,
     ) -> None:
         """Set what the server sends from now on."""
-        self._thread.call(lambda: self._session.view(paused=paused, max_fps=max_fps, tracks=tracks, codecs=codecs))
+        self._thread.call(
+            lambda: self._session.view(paused=paused, max_fps=max_fps, tracks=tracks, codecs=codecs, seat=seat)
+        )
 
     def request_key(self, track: str) -> None:
         """Request that the video stream of a track begins anew."""

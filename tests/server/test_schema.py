@@ -18,6 +18,7 @@ from tests.server.running import RunningServer, listening, write_project
 SAID_ONLY_WITH_RELOAD = {"reactor.contract", "reactor.keep", "reactor.reload"}
 SAID_ONLY_BY_A_FRONT = {"reactor.redirect"}
 # tests/client/test_steps.py requests steps.
+SAID_ONLY_WITH_SEATS = {"reactor.seats"}
 SAID_ONLY_WHEN_STEPPED = {"reactor.stepped"}
 
 MODEL = """
@@ -115,7 +116,7 @@ async def test_everything_said_in_a_session_is_as_described(server: RunningServe
         await viewer.message("reactor.session", phase="ended")
         said = [*controller.texts, *viewer.texts, *waiting.texts]
     described = document["components"]["schemas"]["ServerMessage"]["discriminator"]["mapping"]
-    elsewhere = SAID_ONLY_WITH_RELOAD | SAID_ONLY_BY_A_FRONT | SAID_ONLY_WHEN_STEPPED
+    elsewhere = SAID_ONLY_WITH_RELOAD | SAID_ONLY_BY_A_FRONT | SAID_ONLY_WHEN_STEPPED | SAID_ONLY_WITH_SEATS
     assert {message["type"] for message in said} == described.keys() - elsewhere
     schema = validator(strict(document), "ServerMessage")
     for message in said:

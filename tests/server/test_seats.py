@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ from websockets.exceptions import InvalidStatus
 
 from reactor_runtime.client import Session, SessionEnded, connect
 from reactor_runtime.testing import replay
+from tests.openapi import strict, validator
 from tests.server.client import WireClient, client
 from tests.server.running import RunningServer, listening, write_project
 from tests.timeouts import TIMEOUT_S
@@ -62,13 +64,14 @@ class MyModel(ReactorPipeline):
 """
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_project(tmp_path_factory.mktemp("seats"), MODEL)
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", MODEL)
 
 
 @pytest.fixture(scope="module")
-def server(project: Path) -> Iterator[RunningServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    project = write_project(tmp_path_factory.mktemp("seats"), MODEL)
     with listening(project, "--resume-grace", "20", "--sessions", "2", "--max-waiting", "2") as server:
         server.wait_for("ready 2 of 2 in")
         yield server
@@ -244,6 +247,19 @@ async def test_a_wrong_wish_is_refused(server: RunningServer, query: dict[str, s
     with pytest.raises(InvalidStatus) as refused:
         await client(server.url, **query).__aenter__()
     assert why in (refused.value.response.body or b"").decode()
+
+
+async def test_all_messages_are_as_described(server: RunningServer) -> None:
+    async with client(server.url) as first, client(server.url) as second:
+        await second.message("reactor.seats")
+        await second.ask("set_speed", {"speed": 3})
+        await second.socket.close()
+        seats = await first.message("reactor.seats")
+        while seats["data"]["clients"][1] is not None or len(first.texts) < 4:
+            seats = await first.message("reactor.seats")
+        said = [*first.texts, *second.texts]
+    schema = validator(strict(json.loads(server.get("/schema")[1])), "ServerMessage")
+    assert [error.message for message in said for error in schema.iter_errors(message)] == []
 
 
 async def test_four_scripted_clients_are_replayed_bit_for_bit(project: Path, tmp_path: Path) -> None:
