@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from websockets.exceptions import InvalidStatus
 from reactor_runtime.client import Session, SessionEnded, connect
 from reactor_runtime.testing import replay
 from tests.openapi import strict, validator
-from tests.server.client import WireClient, client
+from tests.server.client import WireClient, client, parse_frame
 from tests.server.running import RunningServer, listening, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -183,6 +184,20 @@ async def test_a_viewer_watches_a_seat_of_its_choice(server: RunningServer) -> N
             assert (viewer.seat, viewer.state["move"]) == (0, 0)
             with pytest.raises(Exception, match="viewers send nothing"):
                 await viewer.send("set_move", move=1)
+
+
+def snapshot(server: RunningServer, query: str) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/snapshot/main_video.jpg?{query}") as answer:
+        return bytes(answer.read())
+
+
+async def test_the_latest_frame_of_a_free_seat_is_there_for_one_that_comes(server: RunningServer) -> None:
+    async with playing(server, 1) as (first,):
+        await level(first, 0)
+        image = await asyncio.to_thread(snapshot, server, f"session={first.room}&seat=2")
+        assert parse_frame(image).level == pytest.approx(100, abs=3)
+        async with connect(server.url, role="viewer", room=first.room, seat=3) as viewer:
+            await level(viewer, 150)
 
 
 async def test_a_seat_is_free_when_its_client_has_left(server: RunningServer) -> None:

@@ -71,6 +71,10 @@ class Fanout:
         return iter(tuple(self._places))
 
     @property
+    def has_members(self) -> bool:
+        return bool(self._places)
+
+    @property
     def kept_items(self) -> int:
         """Return the number of items kept for members that have not had their turn."""
         return len(self._items)

@@ -8,6 +8,7 @@ from typing import Any
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, Snapshot
+from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.jobs import RungsInUse
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.wire.messages import View
@@ -68,14 +69,17 @@ class SeatedSubscribers:
         (self._seat_of.get(client) or self._seats[0]).set_view(client, view)
 
     def rungs_in_use(self, track: str, seat: int | None = None) -> RungsInUse:
-        """Return the rungs that clients of a track are on, in one seat or in all."""
-        if seat is not None or len(self._seats) == 1:
-            return self._seats[seat or 0].rungs_in_use(track)
+        """Return the rungs that clients of a track are on, in one seat or in all; see `Subscribers.rungs_in_use`.
+
+        Of several seats, one without clients needs none: its pixels are kept for a client that comes.
+        """
+        if len(self._seats) == 1:
+            return self._seats[0].rungs_in_use(track)
         found: dict[TrackEncoding, set[int]] = {}
-        for each in self._seats:
-            for encoding, rungs in each.rungs_in_use(track).items():
+        for each in self._of(seat):
+            for encoding, rungs in each.rungs_in_use(track).items() if each.has_clients else ():
                 found.setdefault(encoding, set()).update(rungs)
-        return {encoding: sorted(rungs) for encoding, rungs in found.items()}
+        return {encoding: sorted(found[encoding]) for encoding in sorted(found, key=lambda each: each is not DEFAULT)}
 
     def needs_pixels(self, track: str, seat: int | None = None) -> bool:
         """Return whether clients take a track as video."""

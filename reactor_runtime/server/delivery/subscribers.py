@@ -41,6 +41,10 @@ class Subscribers:
     def __contains__(self, client: Client) -> bool:
         return client in self._fanout
 
+    @property
+    def has_clients(self) -> bool:
+        return self._fanout.has_members
+
     def join(self, client: Client, *, controls: bool = False, held: bool = True) -> None:
         """Add a client, before all others if it `controls`; with `held` offer it the latest frames at once."""
         self._fanout.join(client, first=controls)

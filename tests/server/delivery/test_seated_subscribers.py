@@ -80,6 +80,9 @@ async def test_the_rungs_in_use_are_those_of_a_seat_or_of_all(room: Room) -> Non
     assert room.subscribers.rungs_in_use("video", 0) == {DEFAULT: [0]}
     assert room.subscribers.rungs_in_use("video", 1) == {DEFAULT: [3]}
     assert room.subscribers.rungs_in_use("video", None) == {DEFAULT: [0, 3]}
+    room.subscribers.leave(room.clients[0])
+    assert room.subscribers.rungs_in_use("video", 0) == {}
+    assert room.subscribers.rungs_in_use("video", None) == {DEFAULT: [3]}
 
 
 async def test_a_client_that_takes_another_seat_gets_the_latest_frame_there(room: Room) -> None:
