@@ -155,6 +155,9 @@ class WorkerSession:
         """Return "": a session of a cluster has one seat."""
         return ""
 
+    def free_seat_for(self, client: Client) -> None:
+        """Return None: a session of a cluster has one seat."""
+
     @property
     def turns(self) -> list[SeatTurn]:
         """Return the turn of the controller."""

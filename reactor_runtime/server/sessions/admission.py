@@ -263,8 +263,8 @@ class Admission(Generic[S]):
             if is_full and not controller.has_wish:
                 continue
             vacant = self.slots.take_vacant(controller)
-            # Another session in the room of this code would divide those who have the code.
-            may_open = vacant is None and self.slots.find_session(controller.room) is None
+            # Another session would divide those who have the code of a room, or come at the same time.
+            may_open = not (self.slots.find_session(controller.room) or self.slots.starts_for(controller))
             slot = vacant.slot if vacant is not None else self.slots.take_free() if may_open else None
             if slot is None:
                 is_full = is_full or not controller.has_wish

@@ -106,6 +106,9 @@ class SlotSession(Protocol):
     @property
     def turns(self) -> Sequence[SeatTurn]: ...
 
+    def free_seat_for(self, client: Client) -> int | None:
+        """Return the free seat for a client, None if there is none, or the session is in another room."""
+
     def is_resumed_by(self, secret: str) -> bool:
         """Return whether a client with this secret may resume the session."""
 

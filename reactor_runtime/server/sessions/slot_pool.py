@@ -183,6 +183,14 @@ class SlotPool(Generic[S]):
         )
         return next(named, None) if session_id else None
 
+    def starts_for(self, client: Client) -> bool:
+        """Return whether a session starts that has a seat for this client when it runs."""
+        if (self.seats or 1) == 1:
+            return False
+        sessions = [slot.session for slot in self if slot.session is not None]
+        starting = [session for session in sessions if session.phase is SessionPhase.STARTING]
+        return any(session.free_seat_for(client) is not None for session in starting)
+
     def controlled_by(self, client: Client) -> S | None:
         """Return the slot whose session this client controls."""
         slot = self._slot_of.get(client)

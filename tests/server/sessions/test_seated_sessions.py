@@ -239,3 +239,12 @@ async def test_the_end_of_the_session_closes_all_controllers(services: Admission
         assert client.closing is not None
         assert client.closing.code is CloseCode.MODEL_FAILED
     assert services.slot.session is None
+
+
+async def test_clients_that_come_at_the_same_time_share_a_session(services: AdmissionFixture) -> None:
+    first, second = come(services), come(services)
+    private = come(services, room="ours")
+    assert await places(second) == [(1, 1)]
+    services.begin()
+    services.begin(2)
+    assert [session_of(services).controllers, session_of(services, 2).controllers] == [[first, second], [private]]
