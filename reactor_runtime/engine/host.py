@@ -65,7 +65,7 @@ class Host:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running = 0
         is_shared = len(outlets) > 1
-        self.step_turns = StepTurns() if is_shared else None
+        self.step_turns = StepTurns(parts.clock.now) if is_shared else None
         self.generators = SharedGenerators() if is_shared else None
         send = outlets[0].sink.send
         self.capacity = CapacityReports(len(outlets), parts.clock, send, parts.read_memory) if is_shared else None

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 S = TypeVar("S", bound=Hashable)
@@ -16,29 +17,31 @@ S = TypeVar("S", bound=Hashable)
 SETTLED = 3
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Asked:
     deadline: float
-    # The sessions that have had a turn since this one asked.
-    after: set[Hashable] = field(default_factory=set)
+    wanted_at: float
 
 
 class StepOrder(Generic[S]):
-    """Choose the session whose frames are due first. Pure.
+    """Choose the session whose frames are due first. Pure; times are monotonic seconds.
 
-    A session that has had a turn since another one asked comes after that one, however early its frames are due:
-    otherwise a session that is always late would have all turns. So each session delays another by one step at most.
+    A session whose last step has ended since another one wanted to begin comes after that one, however early its frames
+    are due: otherwise a session that is always late would have all turns. So each session delays another by one step at
+    most, the step that runs when the other one wants to begin included.
     """
 
     def __init__(self) -> None:
         self._asked: dict[S, _Asked] = {}
+        # When the last step of each session has ended.
+        self._ended: dict[S, float] = {}
 
     def __bool__(self) -> bool:
         return bool(self._asked)
 
-    def ask(self, session: S, deadline: float) -> None:
-        """Add a session that wants to make a step whose frames are due at `deadline`."""
-        self._asked[session] = _Asked(deadline)
+    def ask(self, session: S, *, deadline: float, wanted_at: float) -> None:
+        """Add a session that has wanted since `wanted_at` to make a step whose frames are due at `deadline`."""
+        self._asked[session] = _Asked(deadline, max(wanted_at, self._last_end(session)))
 
     def withdraw(self, session: S) -> None:
         """Remove a session that wants no step any more."""
@@ -46,29 +49,38 @@ class StepOrder(Generic[S]):
 
     def take_next(self) -> S:
         """Remove and return the session that has the next turn; at least one has asked."""
-        passed = set[Hashable]().union(*(asked.after for asked in self._asked.values()))
-        # The one that has waited longest has passed none of the others.
-        first = min((each for each in self._asked if each not in passed), key=lambda each: self._asked[each].deadline)
+        # Of the one that has wanted for longest, the last step ended before any other wanted to begin.
+        longest = min(asked.wanted_at for asked in self._asked.values())
+        first = min(
+            (each for each in self._asked if self._last_end(each) <= longest),
+            key=lambda each: self._asked[each].deadline,
+        )
         del self._asked[first]
-        for asked in self._asked.values():
-            asked.after.add(first)
         return first
+
+    def end(self, session: S, now: float) -> None:
+        """Note that the step of a session has ended."""
+        self._ended[session] = now
+
+    def _last_end(self, session: S) -> float:
+        return self._ended.get(session, -math.inf)
 
 
 class StepTurns:
     """Give one session at a time the turn to make a step; belongs to the loop of the sessions."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
         self._order: StepOrder[int] = StepOrder()
         self._waiting: dict[int, asyncio.Future[None]] = {}
         self._holder: int | None = None
         self._settling = False
 
-    async def take(self, session: int, deadline: float) -> None:
+    async def take(self, session: int, *, deadline: float, wanted_at: float) -> None:
         """Wait for the turn of a session, which gives it back with `release`."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting[session] = turn
-        self._order.ask(session, deadline)
+        self._order.ask(session, deadline=deadline, wanted_at=wanted_at)
         self._grant_soon()
         try:
             await turn
@@ -80,6 +92,7 @@ class StepTurns:
         """Give the turn back; do nothing if the session has none."""
         if self._holder == session:
             self._holder = None
+            self._order.end(session, self._now())
             self._grant_soon()
 
     def _withdraw(self, session: int) -> None:
@@ -104,22 +117,23 @@ class StepTurns:
 
 
 class StepTurn:
-    """Take the turns of the sessions of one slot; `due_at` is when the frames of the next step are due.
+    """Take the turns of the sessions of one slot.
 
-    `on_timed` gets the seconds that each step took, and its number of frames.
+    `due_at` is when the frames of the next step are due, `wanted_at` since when the step could begin. `on_timed` gets
+    the seconds that each step took, and its number of frames.
     """
 
     def __init__(
         self, turns: StepTurns, session: int, on_timed: Callable[[float, int], None] = lambda _seconds, _frames: None
     ) -> None:
-        self.due_at = 0.0
+        self.due_at = self.wanted_at = 0.0
         self.on_timed = on_timed
         self._turns = turns
         self._session = session
 
     async def take(self) -> None:
         """Wait for the turn."""
-        await self._turns.take(self._session, self.due_at)
+        await self._turns.take(self._session, deadline=self.due_at, wanted_at=self.wanted_at)
 
     def release(self) -> None:
         """Give the turn back; do nothing if the session has none."""

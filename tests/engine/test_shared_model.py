@@ -366,3 +366,20 @@ def test_a_model_that_cannot_be_copied_is_refused_when_it_is_loaded() -> None:
 
 def test_there_is_memory_for_as_many_sessions_as_may_be_declared() -> None:
     assert MOST_SESSIONS == credits.MOST_SESSIONS == MOST_SESSIONS_OPTION
+
+
+@pytest.mark.parametrize("kind", [Painter, Stepper])
+async def test_no_session_makes_a_step_while_another_has_the_turn(kind: type[Model], tmp_path: Path) -> None:
+    sharing = await Sharing.start(kind, 2, tmp_path)
+    await sharing.begin(0, 1)
+    await sharing.play(0.5)
+    turns = sharing.host.step_turns
+    assert turns is not None
+    await turns.take(2, deadline=0.0, wanted_at=0.0)
+    before = [len(sink.shown) for sink in sharing.sinks]
+    await sharing.play(0.5)
+    assert [len(sink.shown) for sink in sharing.sinks] == before
+    turns.release(2)
+    await sharing.play(0.5)
+    assert all(len(sink.shown) > count + 20 for sink, count in zip(sharing.sinks, before, strict=True))
+    await sharing.stop()

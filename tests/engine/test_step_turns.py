@@ -10,46 +10,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.engine.step_turns import StepOrder, StepTurn, StepTurns
-from tests.fakes import settle
+from tests.fakes import FakeClock, settle
 
 
 def test_the_session_whose_frames_are_due_first_is_next() -> None:
     order: StepOrder[str] = StepOrder()
     for session, deadline in (("late", 30.0), ("soon", 10.0), ("later", 20.0)):
-        order.ask(session, deadline)
+        order.ask(session, deadline=deadline, wanted_at=0.0)
     assert [order.take_next() for _ in range(3)] == ["soon", "later", "late"]
     assert not order
 
 
 def test_a_session_that_is_always_late_has_no_second_turn_before_one_that_waits() -> None:
     order: StepOrder[str] = StepOrder()
-    order.ask("late", 0.0)
-    order.ask("early", 100.0)
+    order.ask("late", deadline=0.0, wanted_at=0.0)
+    order.ask("early", deadline=100.0, wanted_at=1.0)
     assert order.take_next() == "late"
-    order.ask("late", 1.0)
+    order.end("late", 50.0)
+    order.ask("late", deadline=1.0, wanted_at=0.0)
+    assert order.take_next() == "early"
+
+
+def test_the_step_that_runs_when_a_session_wants_to_begin_is_the_one_that_delays_it() -> None:
+    order: StepOrder[str] = StepOrder()
+    order.ask("late", deadline=0.0, wanted_at=0.0)
+    assert order.take_next() == "late"
+    order.end("late", 50.0)
+    # Its timer was due during the step.
+    order.ask("early", deadline=100.0, wanted_at=30.0)
+    order.ask("late", deadline=1.0, wanted_at=0.0)
     assert order.take_next() == "early"
 
 
 def test_a_session_that_wants_no_step_any_more_gets_no_turn() -> None:
     order: StepOrder[str] = StepOrder()
-    order.ask("gone", 0.0)
-    order.ask("there", 1.0)
+    order.ask("gone", deadline=0.0, wanted_at=0.0)
+    order.ask("there", deadline=1.0, wanted_at=0.0)
     order.withdraw("gone")
     assert order.take_next() == "there"
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 1000), st.booleans()), max_size=200))
-def test_while_a_session_waits_no_other_has_two_turns(steps: list[tuple[int, float, bool]]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 1000), st.integers(0, 20), st.booleans()), max_size=200))
+def test_while_a_session_waits_no_other_ends_two_steps(steps: list[tuple[int, float, int, bool]]) -> None:
     order: StepOrder[int] = StepOrder()
-    waiting: dict[int, Counter[int]] = {}
-    for session, deadline, takes in steps:
+    waiting: dict[int, tuple[float, Counter[int]]] = {}
+    ends: list[tuple[float, int]] = []
+    now = 0.0
+    for session, deadline, ago, takes in steps:
         if session not in waiting:
-            order.ask(session, deadline)
-            waiting[session] = Counter()
+            last = max((end for end, ended in ends if ended == session), default=0.0)
+            wanted_at = max(last, now - ago)
+            order.ask(session, deadline=deadline, wanted_at=wanted_at)
+            waiting[session] = wanted_at, Counter(ended for end, ended in ends if end > wanted_at)
         if takes:
             taken = order.take_next()
             del waiting[taken]
-            for passed in waiting.values():
+            now += 3
+            ends.append((now, taken))
+            order.end(taken, now)
+            for _, passed in waiting.values():
                 passed[taken] += 1
                 assert passed[taken] == 1
 
@@ -62,7 +81,7 @@ async def in_turn(turn: StepTurn, name: str, order: list[str]) -> None:
 
 
 async def test_sessions_that_ask_in_the_same_moment_come_by_their_deadlines() -> None:
-    turns, order = StepTurns(), list[str]()
+    turns, order = StepTurns(FakeClock().now), list[str]()
     tasks = []
     for number, due_at in enumerate((3.0, 1.0, 2.0)):
         turn = StepTurn(turns, number)
@@ -74,7 +93,7 @@ async def test_sessions_that_ask_in_the_same_moment_come_by_their_deadlines() ->
 
 @pytest.mark.parametrize("has_turn", [False, True])
 async def test_a_cancelled_session_leaves_the_turn_to_the_others(has_turn: bool) -> None:
-    turns = StepTurns()
+    turns = StepTurns(FakeClock().now)
     first, second, third = (StepTurn(turns, number) for number in range(3))
     await first.take()
     cancelled = asyncio.create_task(second.take())

@@ -53,7 +53,7 @@ class _Steps:
         if (turn := self._session.step_turn) is None:
             outcome = self._generate(given)
         else:
-            asked_at = self._session.now()
+            asked_at = turn.wanted_at = self._session.now()
             await turn.take()
             self._timer.others_s = self._session.now() - asked_at
             if (generators := self._session.generators) is not None:

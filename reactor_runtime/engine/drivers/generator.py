@@ -225,7 +225,9 @@ class GeneratorDriver:
         if session.batch is not None:
             session.batch.window_s = 1 / self._emitter.pace.schedule.fps
         if (turn := session.step_turn) is not None:
-            turn.due_at = self._emitter.pace.due_at(self._clock.now())
+            now = self._clock.now()
+            turn.due_at = self._emitter.pace.due_at(now)
+            turn.wanted_at = now if session.stepped else min(now, self._emitter.pace.step_at(now))
             if steps.computes_at_once:
                 await turn.take()
             if session.generators is not None:
