@@ -90,4 +90,6 @@ def new_reactor(
 
 def run_pytest(project: Path) -> Outcome:
     """Run the tests of a project without the plugins that are installed here, which its users do not have."""
-    return python("-m", "pytest", "-q", "-W", "error", cwd=project, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    variables = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    # A project has dozens of tests.
+    return python("-m", "pytest", "-q", "-W", "error", cwd=project, timeout_s=3 * TIMEOUT_S, **variables)

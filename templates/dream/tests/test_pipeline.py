@@ -297,10 +297,10 @@ def test_at_temperature_0_two_dreams_of_one_cave_are_the_same(dream, temperature
 
 def test_a_higher_temperature_makes_the_wisp_turn_more_often(dream):
     def turns(temperature):
-        dreamer, count = Dreamer(dream, games=16, seed=3), 0
-        for _ in range(60):
+        dreamer, count = Dreamer(dream, games=8, seed=3), 0
+        for _ in range(40):
             before = dreamer.games.heading
-            dreamer.step(np.zeros(16, int), np.zeros(16, bool), temperature)
+            dreamer.step(np.zeros(8, int), np.zeros(8, bool), temperature)
             count += (dreamer.games.heading != before).sum()
         return count
 
