@@ -10,7 +10,7 @@ READY := .venv/.installed
 SITE := .venv/.site
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast check check-js fix fuzz docs bench soak clean
+.PHONY: help install demo test test-fast coverage check check-js fix fuzz docs bench soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ test: $(READY) ## run all tests, after installing what they need and is missing:
 test-fast: $(READY) ## run the tests that start no process and no browser
 	$(BIN)/python -m pytest -m "not process and not browser" -n auto $(ARGS)
 
+# Apart from `make test`: in Python 3.11 it takes half as long again.
+coverage: $(READY) ## list the lines and branches that make test-fast leaves out, least covered modules first
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet coverage
+	$(BIN)/python -m coverage run --branch --source reactor_cli,reactor_runtime -m pytest -m "not process and not browser" $(ARGS)
+	$(BIN)/python -m coverage report --show-missing --skip-covered --sort=cover
+
 check: PATH := $(PATH):$(BIN)
 check: $(READY) ## ruff, mypy, TypeScript and Biome; changes no file of the project
 	$(BIN)/ruff check .
@@ -86,4 +92,4 @@ fuzz: $(READY) ## fuzz what reads bytes of strangers, guided by coverage, on Lin
 	$(BIN)/python -m tests.fuzzing $(ARGS)
 
 clean: ## remove the environment and caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist site
+	rm -rf .coverage .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist site
