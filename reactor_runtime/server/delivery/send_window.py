@@ -9,6 +9,8 @@ import math
 from collections import deque
 
 ROUNDS = 8
+# In the first of these rounds one more frame is sent, and only the second delivers as many as are then in flight.
+TESTED = 2
 MIN_ROUND_TRIP_S = 10.0
 STALLED_S = 2.0
 TOLERANCE = 0.25
@@ -30,7 +32,7 @@ class SendWindow:
 
     Follows round trip and delivery rate as BBR does (draft-cardwell-iccrg-bbr-congestion-control): frames in flight =
     the highest delivery rate of recent rounds, times the shortest round trip. To test whether the path carries more,
-    one round of eight has one frame more, and a round after one that delivered a quarter more than those before has
+    two rounds of eight have one frame more, and a round after one that delivered a quarter more than those before has
     twice as many. While the client gets every frame, one more is allowed for jitter. After a frame that took twice the
     shortest round trip plus one interval, the next is sent alone: the path has become slow, and frames in flight
     cannot be recalled.
@@ -76,7 +78,7 @@ class SendWindow:
         path_holds = max(1, math.ceil(shortest * self._rounds.best_rate - TOLERANCE))
         if self._rounds.growing:
             return 2 * path_holds
-        return path_holds + (1 if self._rounds.count % ROUNDS == 0 else 0)
+        return path_holds + (1 if self._rounds.count % ROUNDS < TESTED else 0)
 
     def resize(self, larger: float) -> None:
         """Expect frames `larger` times as large from here on, and measure the delivery rate again.

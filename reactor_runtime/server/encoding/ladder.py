@@ -240,7 +240,9 @@ class Ladder:
         rung = next(fitting, lowest)
         if self._climbed_from is not None and now - self._changed_at < DOUBTED_S + self._patience.seconds:
             self._patience.climb_failed(self.rung)
-            rung = self._climbed_from if delivered > CHANGED else rung
+            if delivered > CHANGED:
+                # There frames were not skipped: the fall needs no proof that it helps.
+                rung, self._fall = self._climbed_from, None
         else:
             self._patience.reset()
             self._typical.clear()
