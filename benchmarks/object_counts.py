@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 from types import FrameType
 
-KINDS = ("Client", "ServedSession", "SocketProtocol", "HttpProtocol")
+KINDS = ("Client", "ServedSession", "SocketProtocol", "HttpProtocol", "Cohort", "X264Encoder")
 
 
 def main() -> None:

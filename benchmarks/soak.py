@@ -28,6 +28,7 @@ FAILURES = ("killed", "segfault", "raises", "hangs")
 RAISED = 'reactor_sessions_total{reason="model_error"}'
 RESTARTS = 'reactor_engine_restarts_total{{engine="{}"}}'
 LIMITS = ("--step-timeout", "3", "--resume-grace", "1s", "--max-waiting", "16", "--max-viewers", "30")
+VIDEO = ("--codec", "always")
 MINUTES = "how long (20); at least 6"
 # Minutes, one of each failure, after which everything is imported and allocated.
 WARM_UP = 4
@@ -61,7 +62,7 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=1, help="how many engines (1)")
     parser.add_argument("--seed", type=int, default=1, help="of the random clients (1)")
     settings = Settings(**vars(parser.parse_args()))
-    with watched_server(*LIMITS, sessions=settings.sessions) as server:
+    with watched_server(*LIMITS, *VIDEO, sessions=settings.sessions) as server:
         return asyncio.run(_soak(server, settings))
 
 

@@ -153,6 +153,9 @@ async def returning_controller(clients: SoakClients) -> None:
 
 async def viewer(clients: SoakClients) -> None:
     async with connect(f"{clients.url}?{clients.session_query}", role="viewer") as session:
+        # The others get video, and join or begin a cohort.
+        if clients.random.random() < 0.3:
+            session.view(codecs=["jpeg"])
         await clients.watch(session, clients.random.uniform(0, 5), acknowledge=clients.random.random() < 0.7)
 
 
