@@ -216,6 +216,11 @@ class Contract:
         return any('"format": "upload"' in json.dumps(event.parameters_schema()) for event in self.events.values())
 
     @property
+    def read_only(self) -> Mapping[str, FieldSpec]:
+        """Return the public fields of the state that the model alone sets, by name."""
+        return {field.name: field for field in (self.state.fields if self.state else ()) if field.info.read_only}
+
+    @property
     def uncallable(self) -> list[str]:
         """Return the public methods whose annotated parameters clients could send, but which are no events."""
         return uncallable_methods(self.model)
@@ -266,7 +271,7 @@ class Contract:
         }
         messages = {name: message_schema(message) for name, message in self.messages.items()}
         tracks = [track.to_json() for track in self.tracks]
-        read_only = {field.name: field.to_json() for field in self._read_only_fields}
+        read_only = {name: field.to_json() for name, field in self.read_only.items()}
         schema = {"events": events, "messages": messages, **({"state": read_only} if read_only else {})}
         made = {track.name for output in self.outputs if is_made(output) for track in tracks_of(output)}
         # A client is generated from the class, before `load()` has made a track.
@@ -279,10 +284,6 @@ class Contract:
             **{rule: True for rule, holds in rules.items() if holds},
             **({"seats": self.seats} if self.seats > 1 else {}),
         }
-
-    @property
-    def _read_only_fields(self) -> list[FieldSpec]:
-        return [field for field in (self.state.fields if self.state else ()) if field.info.read_only]
 
     def _replies(self, event: EventSpec) -> list[str | None] | None:
         """Return the types of the messages a reply may hold, including those derived from an annotated one."""

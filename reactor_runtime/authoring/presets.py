@@ -24,6 +24,8 @@ def check_presets(contract: Contract, presets: Presets, project: Path) -> None:
     for preset, values in presets.items():
         for field, value in values.items():
             message, hint = _problem(events, field, value, contract.model.__name__)
+            if field in contract.read_only:
+                message, hint = f'sets "{field}", which is read_only', "leave it out: the model alone sets it"
             if message:
                 where = _place(project / _MANIFEST, preset, field)
                 raise ManifestError(f'the preset "{preset}" {message}', hint=hint, where=where)

@@ -28,6 +28,7 @@ class Look(InputState):
     prompt: str = ""
     strength: float = InputField(default=0.5, ge=0.0, le=1.0)
     noise: float = 0.0
+    score: int = InputField(default=0, read_only=True)
 
 
 class Model(ReactorModel):
@@ -110,3 +111,9 @@ def test_a_date_of_a_preset_needs_no_quotes(tmp_path: Path) -> None:
     check(tmp_path, f"{start}{{day: 2027-01-01, start: 2027-01-01T00:00:00Z}}\n", Clock)
     with pytest.raises(ManifestError, match="2027-02-30"):
         check(tmp_path, f"{start}{{day: 2027-02-30}}\n", Clock)
+
+
+def test_a_preset_can_not_set_a_read_only_field(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match='the preset "Day" sets "score", which is read_only') as caught:
+        check(tmp_path, "presets: {Day: {score: 3}}")
+    assert caught.value.hint == "leave it out: the model alone sets it"
