@@ -21,6 +21,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import ReactorPipeline
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import run_load
+from reactor_runtime.engine.batch import Batch
 from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.registry import make_driver
@@ -96,6 +97,7 @@ class Rig:
             self.emitter.on_new_version()
         parts = DriverParts(served, self.emitter, self.inputs, self.clock, self.sink, state, UntrackedThreads())
         self.driver = make_driver(parts)
+        self.batch = Batch(served) if served.contract.style.frames_method == "batch" else None
         self.session: ModelSession
         self.dispatcher: Dispatcher
         self.serving: asyncio.Task[None]
@@ -106,7 +108,7 @@ class Rig:
         """Begin a session; it goes on in a task while the test advances the clock."""
         self._sessions += 1
         client = ClientInfo("c-1", 0.0, _send=lambda message: self.runtime.send(message, "c-1"))
-        self.session = ModelSession(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9)
+        self.session = ModelSession(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9, batch=self.batch)
         self.runtime.begin_session(self.session)
         self.dispatcher = self.driver.dispatcher(self.session)
         self.serving = asyncio.create_task(
