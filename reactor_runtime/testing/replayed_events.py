@@ -88,6 +88,8 @@ class ReplayedEvents:
             client, role, joined_at = str(values["client"]), str(values["role"]), float(values["joined_at"])
             seat = values.get("seat", HOST)
             seat = None if seat is None else int(seat)
+            if seat is not None and seat < 0:
+                raise ValueError(f"there is no seat {seat}")
         # The file may come from anyone.
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             self._comparison.result.add_other(event.step, f"{event.name} can't be repeated: {error!r:.100}")

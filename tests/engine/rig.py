@@ -108,7 +108,14 @@ class Rig:
         """Begin a session; it goes on in a task while the test advances the clock."""
         self._sessions += 1
         client = ClientInfo("c-1", 0.0, _send=lambda message: self.runtime.send(message, "c-1"))
-        self.session = ModelSession(f"s-{self._sessions}", client, self.clock, started_at_unix=1e9, batch=self.batch)
+        self.session = ModelSession(
+            f"s-{self._sessions}",
+            client,
+            self.clock,
+            started_at_unix=1e9,
+            batch=self.batch,
+            seats=self.contract.seats,
+        )
         self.runtime.begin_session(self.session)
         self.dispatcher = self.driver.dispatcher(self.session)
         self.serving = asyncio.create_task(
@@ -134,9 +141,9 @@ class Rig:
         yield
         await self.stop()
 
-    def event(self, name: str, ticket: int | None = None, **data: Any) -> None:
-        """Do what a client's event does, checks included."""
-        event = ipc.ClientEvent(self.session.id, "c-1", ticket, name, json.dumps(data), self.clock.now())
+    def event(self, name: str, ticket: int | None = None, _seat: int = 0, **data: Any) -> None:
+        """Do what an event of the client in a seat does, checks included."""
+        event = ipc.ClientEvent(self.session.id, "c-1", ticket, name, json.dumps(data), self.clock.now(), _seat)
         checked = check_event(self.contract.events, event)
         if isinstance(checked, CheckedEvent):
             self.dispatcher.accept(checked)

@@ -368,6 +368,19 @@ def test_several_wrong_values_are_all_named() -> None:
     assert sorted(field["path"] for field in refusal.fields) == ["seek.from", "seek.to"]
 
 
+async def test_events_of_two_seats_are_counted_apart_and_do_not_replace_each_other() -> None:
+    class Seated(Handlers):
+        seats: Any = 2
+
+    rig = Rig(Seated)
+    async with rig.running():
+        for to, seat in ((1, 0), (2, 1), (3, 0)):
+            rig.event("seek", to, _seat=seat, to=to)
+        await rig.play(0.2)
+    assert rig.model.calls == ["seek 2", "seek 3"]
+    assert [(answer.ticket, answer.n) for answer in rig.sink.of(EventApplied)] == [(1, 1), (2, 1), (3, 2)]
+
+
 async def test_of_events_that_dedupe_the_newest_runs_though_it_came_while_another_was_handled() -> None:
     class Slow(Handlers):
         @event(name="look", dedupe=True)

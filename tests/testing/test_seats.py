@@ -94,11 +94,11 @@ def test_a_seat_that_is_taken_can_not_be_joined(executor: PipelineExecutor[Game]
 
 def test_frames_name_their_seat_and_count_its_events(executor: PipelineExecutor[Game]) -> None:
     second = executor.join()
-    for _ in range(3):
-        second.send_event("set_move", move="left")
-    executor.send_event("set_speed", speed=2)
+    for speed in range(1, 4):
+        executor.send_event("set_speed", speed=speed)
+    second.send_event("set_move", move="left")
     next(executor)
-    assert [(frame.seat, frame.applied) for frame in executor.frames] == [(0, 1), (1, 3), (2, 0), (3, 0)]
+    assert [(frame.seat, frame.applied) for frame in executor.frames] == [(0, 3), (1, 1), (2, 0), (3, 0)]
     assert {frame.seq for frame in executor.frames} == {0}
 
 

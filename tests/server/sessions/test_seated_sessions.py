@@ -163,6 +163,36 @@ async def test_the_model_pauses_while_all_controllers_are_away(services: Admissi
     assert services.engine.of(ipc.Hold)[-1].held is False
 
 
+async def test_the_model_pauses_when_the_last_one_that_is_there_leaves(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    services.admission.detach(first, lost=True)
+    services.admission.detach(second)
+    assert services.engine.of(ipc.Hold) == [ipc.Hold(services.session, held=True)]
+    assert come(services).seat == 1
+    assert services.engine.of(ipc.Hold)[-1].held is False
+
+
+async def test_a_seat_that_was_left_counts_no_longer_for_its_address(services: AdmissionFixture) -> None:
+    clients = begun(services, SEATS)
+    queue = services.admission.wait_queue
+
+    def place() -> int:
+        """Return the position that another client of this address would have behind those of another one."""
+        others = [Client(Role.CONTROLLER, "10.0.0.1", services.clock) for _ in range(4)]
+        mine = Client(Role.CONTROLLER, "127.0.0.1", services.clock)
+        for each in (*others, mine):
+            queue.join(each, free=9)
+        found = list(queue.waiting).index(mine)
+        for each in (*others, mine):
+            queue.leave(each)
+        return found
+
+    with_all = place()
+    services.admission.detach(clients[2])
+    services.admission.detach(clients[1])
+    assert place() < with_all
+
+
 async def test_a_turn_is_that_of_a_seat(services: AdmissionFixture) -> None:
     clients = begun(services, SEATS)
     services.clock.move_to(services.clock.now() + 100)

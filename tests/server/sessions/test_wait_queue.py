@@ -71,6 +71,18 @@ def test_a_session_counts_as_the_first_controller_of_its_address() -> None:
     assert list(queue.waiting) == ["c1", "a2", "b2"]
 
 
+def test_each_seat_of_a_slot_has_a_turn_of_its_own() -> None:
+    queue = queue_of("a1", "a2", "d1", "d2", "d3", "d4")
+    for seat, controller in enumerate(("a1", "a2")):
+        queue.take(controller, 1, seat)
+    queue.join("a3", free=0)
+    assert list(queue.waiting) == ["d1", "d2", "d3", "d4", "a3"]
+    queue.leave("a3")
+    queue.end_turn(1, 1)
+    queue.join("a3", free=0)
+    assert list(queue.waiting) == ["d1", "d2", "d3", "a3", "d4"]
+
+
 def test_a_controller_that_leaves_and_joins_again_is_in_the_same_round() -> None:
     queue = queue_of("a1", "a2", "b1")
     queue.leave("a2")
