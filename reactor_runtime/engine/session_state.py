@@ -48,6 +48,9 @@ class SessionState:
         self.reset()
         with self._lock:
             self._session = session.id
+            if self._served.contract.has_seats:
+                # It may be a copy of the model that was loaded.
+                self._model.seats = self.seats
             for client in session.clients.values():
                 self._seat(client)
             specs, states = self._specs(self._served.contract), self._states()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.styles.seat import seats_of
 from reactor_runtime.interface import (
     CommandError,
     PipelineExecutor,
@@ -301,3 +303,11 @@ def test_code_with_another_number_of_seats_starts_the_engine_again() -> None:
         with pytest.raises(RuntimeError, match="a session has 2 seats now"):
             executor.reload(Fewer)
         assert len(next(executor).output) == SEATS
+
+
+def test_a_copy_of_a_loaded_model_has_as_many_seats() -> None:
+    with PipelineExecutor(Configured, {"players": 2}) as executor:
+        assert seats_of(copy.copy(executor.model)) == 2
+        executor.model.seats = []
+        executor.connect()
+        assert [seat.taken for seat in executor.model.seats] == [True, False]

@@ -32,8 +32,10 @@ class Seat:
 
 
 def seats_of(model: object) -> int:
-    """Return how many seats a class, or a model after its `load()`, declares; 1 if it declares none."""
+    """Return how many seats a class, or a model after its `load()`, declares, or has already; 1 if it declares none."""
     value = inspect.getattr_static(model, "seats", 1)
+    if isinstance(value, list) and value and all(isinstance(seat, Seat) for seat in value):
+        return len(value)
     return value if type(value) is int else 1
 
 
