@@ -250,7 +250,7 @@ def _replay(
     refuse_other_contract(recording, contract)
     frame_diff = FrameDiff(recording) if with_diff and recording.stored_frames else None
     # This command prints a failure as its error.
-    logging.getLogger("reactor_runtime.engine.host").setLevel(logging.CRITICAL)
+    logging.getLogger("reactor_runtime.engine.session_host").setLevel(logging.CRITICAL)
     tracks = recording.header.contract["tracks"]
     rates = {track["name"]: track.get("sample_rate") for track in tracks if track["direction"] == "out"}
     with (

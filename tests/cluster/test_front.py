@@ -442,7 +442,7 @@ async def test_a_client_has_one_id_in_all_logs_from_the_front_to_the_model(
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
     at_worker = {line["logger"]: line for line in lines if line.get("client") == id and "session" in line}
     assert {line["session"] for line in at_worker.values()} == {welcome["session"]}
-    assert "it fell over" in at_worker["reactor_runtime.engine.host"]["traceback"]
+    assert "it fell over" in at_worker["reactor_runtime.engine.session_host"]["traceback"]
 
 
 async def test_a_model_that_can_not_load_ends_the_front_with_the_reason(project: Path) -> None:
