@@ -122,7 +122,7 @@ ROOMS = {
     "engine": {
         "output": {"session", "session_log", "first_step", "served"},
         "inputs": set[str](),
-        "drivers": {"dispatch", "hooks", "inputs", "liveness", "output", "served", "session", "session_state"},
+        "drivers": {"batch", "dispatch", "hooks", "inputs", "liveness", "output", "served", "session", "session_state"},
     },
 }
 # The modules of the server that may import these libraries.

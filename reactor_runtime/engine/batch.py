@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 from types import FrameType, GeneratorType
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine.served import ServedModel, Version
@@ -43,6 +43,11 @@ class Batch:
         self._version: Version | None = None
         # Steps that would start until then are made in the batch that is gathered.
         self._until = 0.0
+
+    @classmethod
+    def of(cls, served: ServedModel) -> Self | None:
+        """Return the batches of a loaded model; None if it has no `batch()`."""
+        return cls(served) if served.contract.style.frames_method == "batch" else None
 
     @property
     def frame(self) -> FrameType | None:

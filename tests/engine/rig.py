@@ -74,6 +74,7 @@ class Rig:
         self.contract = Contract.of(model)
         self.model: Any = self.contract.style.make(model, config or {})  # of whatever attributes the test gave it
         served = ServedModel(Version(self.model, self.contract, config or {}))
+        self.batch = Batch.of(served)
         self.emitter = Emitter(served, self.clock, self.sink, frames_in=lambda: self.inputs.frame_counts)
         state = SessionState(served, self.sink.send)
         self.runtime = ModelRuntime(self.emitter, self.sink, state)
@@ -97,7 +98,6 @@ class Rig:
             self.emitter.on_new_version()
         parts = DriverParts(served, self.emitter, self.inputs, self.clock, self.sink, state, UntrackedThreads())
         self.driver = make_driver(parts)
-        self.batch = Batch(served) if served.contract.style.frames_method == "batch" else None
         self.session: ModelSession
         self.dispatcher: Dispatcher
         self.serving: asyncio.Task[None]
