@@ -53,8 +53,23 @@ COMMANDS = {
     "bench": "Measure what a model costs: loading, steps, frame rate, memory, and where the time of a frame goes.",
 }
 
+
+class _Commands(typer.core.TyperGroup):
+    """Hold the commands, with a help option that Typer need not check.
+
+    Without a default its value is None where a command is named, and Typer imports pydantic for that.
+    """
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
+
 app = typer.Typer(
     name="reactor",
+    cls=_Commands,
     help="Serve a real-time, interactive video model: one Python class, frames and controls in the browser.",
     epilog=EPILOG,
     rich_markup_mode=None,
