@@ -52,6 +52,8 @@ class Contract:
     style: Style
     tracks: tuple[TrackSpec, ...]
     outputs: tuple[type[Output], ...]
+    # Those of the class, without what a style or `load()` adds.
+    declared_outputs: tuple[type[Output], ...]
     inputs: Mapping[str, type[Input]]
     state: StateSpec | None
     seat_state: StateSpec | None
@@ -100,10 +102,9 @@ class Contract:
 
         It is the same object if nothing changes. Raises TypeError for tracks of one name that differ.
         """
-        declared = outputs_of(self.model)
         kept = (each for each in vars(model).values() if isinstance(each, type) and issubclass(each, Output))
-        made = dict.fromkeys(each for each in kept if is_made(each) and each not in declared)
-        outputs = (*declared, *made) or self.style.default_outputs
+        made = dict.fromkeys(each for each in kept if is_made(each) and each not in self.declared_outputs)
+        outputs = (*self.declared_outputs, *made) or self.style.default_outputs
         if outputs == self.outputs:
             return self
         for record in made:
@@ -117,7 +118,8 @@ class Contract:
         state = None if declared is None else StateSpec.of(declared)
         of_seat = declared_seat_state(model)
         seat_state = None if of_seat is None else StateSpec.of(of_seat)
-        outputs, inputs = outputs_of(model) or style.default_outputs, inputs_of(model)
+        declared_outputs, inputs = outputs_of(model), inputs_of(model)
+        outputs = declared_outputs or style.default_outputs
         handlers = handlers_of(model).values()
         events = _events(state, seat_state, handlers)
         messages = _messages(model, events.values())
@@ -134,6 +136,7 @@ class Contract:
             style=style,
             tracks=join_all(model.__name__, outputs, inputs.values()),
             outputs=outputs,
+            declared_outputs=declared_outputs,
             inputs=inputs,
             state=state,
             seat_state=seat_state,
