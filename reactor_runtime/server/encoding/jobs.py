@@ -66,7 +66,8 @@ class BundlePixels:
     """Read the pixels of a bundle's frames; the first job that reads a frame that is a JPEG decodes it. Any thread."""
 
     def __init__(self) -> None:
-        self._decoded: dict[str, NDArray[np.uint8]] = {}
+        # By the offset of the file: each seat has frames of its own.
+        self._decoded: dict[int, NDArray[np.uint8]] = {}
         self._lock = threading.Lock()
 
     def read(self, ring: RingReader, source: BundleFrame) -> NDArray[np.uint8]:
@@ -74,11 +75,11 @@ class BundlePixels:
         if not source.jpeg_bytes:
             return ring.frame(source.offset, source.height, source.width)
         with self._lock:
-            if source.track not in self._decoded:
+            if source.offset not in self._decoded:
                 # The clients on the top rung show a damaged file too.
                 decoded = jpeg.decode(ring.file(source.offset, source.jpeg_bytes), strict=False)
-                self._decoded[source.track] = decoded
-            return self._decoded[source.track]
+                self._decoded[source.offset] = decoded
+            return self._decoded[source.offset]
 
 
 class Job(NamedTuple):

@@ -258,3 +258,15 @@ def test_a_frame_has_the_applied_events_of_its_seat() -> None:
     (header, _) = detach(file_of(made[None].for_seat(1)))
     assert header is not None
     assert (header.applied, header.seq) == (8, 4)
+
+
+def test_the_jpegs_of_each_seat_are_decoded_for_it() -> None:
+    memory = create_memory()
+    files = [jpeg.encode(np.full((64, 64, 3), level, np.uint8)) for level in (10, 200)]
+    offsets = written(RingWriter(memory), 0, [np.frombuffer(file, np.uint8) for file in files])
+    places = zip(offsets, files, strict=True)
+    frames = [BundleFrame("view", 4, at, 64, 64, "", len(file), seat=seat) for seat, (at, file) in enumerate(places)]
+    whole = bundle(*frames)._replace(others_applied=(0,))
+    encoded = [run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs_of(whole, [0, 3])]
+    small = {frame.seat: detach(frame.files[DEFAULT][3].data)[1] for frame in merge_frames(encoded)}
+    assert {seat: round(jpeg.decode(file).mean()) for seat, file in small.items()} == {0: 10, 1: 200}
