@@ -32,16 +32,20 @@ class SessionState:
         self._served = served
         self._send = send
         self._session = ""
+        self.seats: list[Seat] = []
+        # Clients have these values: those of the state for all, then those of each seat.
+        self._sent: list[dict[str, Any]] = []
         self.set_seats(served.contract.seats)
         # Without it, one thread could send an older value after another thread has sent a newer one.
         self._lock = threading.Lock()
         self.clear()
 
     def set_seats(self, count: int) -> None:
-        """Make so many seats; call it without a session."""
+        """Make so many seats, unless there are as many; the number does not change in a session."""
+        if count == len(self.seats):
+            return
         self.seats = [Seat(number) for number in range(count)]
-        # Clients have these values: those of the state for all, then those of each seat.
-        self._sent: list[dict[str, Any]] = [{} for _ in range(1 + count)]
+        self._sent = [{} for _ in range(1 + count)]
 
     def begin(self, session: ModelSession) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Make the states of a session and return the public fields: of that for all, and of each seat that has one."""

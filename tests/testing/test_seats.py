@@ -14,9 +14,11 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.seat import seats_of
 from reactor_runtime.interface import (
     CommandError,
+    Output,
     PipelineExecutor,
     ReactorModel,
     ReactorPipeline,
+    Video,
     VideoModel,
     get_ctx,
     joined,
@@ -311,3 +313,31 @@ def test_a_copy_of_a_loaded_model_has_as_many_seats() -> None:
         executor.model.seats = []
         executor.connect()
         assert [seat.taken for seat in executor.model.seats] == [True, False]
+
+
+class Made(Game):
+    """Make the track of its views in `load()`."""
+
+    def load(self, config: dict[str, Any]) -> None:
+        super().load(config)
+        self.views = Output.make(extra=Video)
+
+    def inference(self) -> Iterator[Any]:
+        for views in super().inference():
+            yield [view and self.views(extra=view.main_video) for view in views]
+
+
+def test_new_code_keeps_the_seats_of_a_model_that_makes_its_tracks() -> None:
+    class Faster(Made):
+        def _paint(self, seat: int, noise: int) -> Any:
+            return 255 - super()._paint(seat, noise)
+
+    with PipelineExecutor(Made) as executor:
+        executor.connect()
+        second = executor.join()
+        second.send_event("set_move", move="left")
+        next(executor)
+        executor.reload(Faster)
+        assert next(executor).output[1].extra[0, 0, 0] == 255 - 100 + 1
+        assert [seat.taken for seat in executor.model.seats] == [True, True, False, False]
+        assert {frame.track for frame in executor.frames} == {"extra"}
