@@ -90,6 +90,16 @@ class Host:
         """Return whether no other session may start with this model."""
         return self.lost is not None
 
+    def adopt_loaded(self) -> None:
+        """Serve the tracks that `load()` has made, the rate and the number of seats that it has set.
+
+        Raises LoadError for tracks that clash, and for a rate or a number that is none.
+        """
+        seats = loaded_seats(self.served.model)
+        # The loaded model keeps the seats of the first, which serves the warm-up.
+        for slot in reversed(self.slots):
+            slot.adopt_loaded(seats)
+
     def load_again(self, contract: Contract, given: GivenConfig) -> Model:
         """Make and load another instance; the one that is served continues if that fails."""
         reload, project = self._parts.reload, self._parts.project

@@ -197,8 +197,7 @@ def _load(
         )
         with owned_by(host.runners):
             author.call_load(model, config, project, run)
-        for slot in host.slots:
-            slot.adopt_loaded()
+        host.adopt_loaded()
         contract.style.check_loaded(model)
         loaded = host.slots[0].served.contract
         if loaded.seats > 1 and load.one_controller:

@@ -153,13 +153,12 @@ class SessionHost:
             self._current[1].check_again(self._check)
         return former
 
-    def adopt_loaded(self) -> None:
-        """Serve the tracks that `load()` has made, the rate and the number of seats that it has set.
+    def adopt_loaded(self, seats: int) -> None:
+        """Serve the tracks that `load()` has made, the rate that it has set, and so many seats.
 
-        Raises LoadError for tracks that clash, and for a rate or a number that is none.
+        Raises LoadError for tracks that clash, and for a rate that is none.
         """
-        version = self.served.version
-        self._adopt(version.contract.with_seats(loaded_seats(version.model)))
+        self._adopt(self.served.contract.with_seats(seats))
 
     def _adopt(self, contract: Contract) -> None:
         """Serve a contract with the tracks and the rate that `load()` has set."""
@@ -446,9 +445,11 @@ class SessionHost:
     def _take_copy(self) -> None:
         """Serve a fresh copy of the loaded model, if several sessions share it."""
         if self.served is not self._host.served:
+            # The copy has a list of them, that of the loaded model.
+            seats = self.served.contract.seats
             version = self.served.version = self._host.served.version.copied()
             self.attach(version.model, version.contract)
-            self.adopt_loaded()
+            self.adopt_loaded(seats)
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""

@@ -16,6 +16,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from reactor_runtime.client import Session, SessionEnded, connect
+from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import replay
 from tests.openapi import strict, validator
 from tests.server.client import WireClient, client, parse_frame
@@ -91,9 +92,9 @@ async def playing(server: RunningServer, count: int, room: str = "") -> AsyncIte
         yield [await stack.enter_async_context(connect(server.url, room=room)) for _ in range(count)]
 
 
-async def level(session: Session, wanted: float) -> None:
+async def level(session: Session, wanted: float, track: str = "main_video") -> None:
     """Wait for a frame of this gray."""
-    async for frame in session.frames():
+    async for frame in session.frames(track):
         if abs(float(frame.array.mean()) - wanted) < 3:
             return
 
@@ -336,3 +337,55 @@ async def test_a_crash_ends_the_session_of_all_and_both_sessions_are_replayed(pr
             result = replay(file)
             assert (result.total, result.differences) == (0, [])
             assert result.frames > 4 * 15
+
+
+SHARED = """
+class World(InputState):
+    speed: int = 1
+
+
+class Player(InputState):
+    move: int = InputField(default=0, ge=0, le=100)
+    score: int = InputField(default=0, read_only=True)
+
+
+class MyModel(ReactorPipeline):
+    state: World
+    seat_state: Player
+    fps = 30
+    warmup = 1
+    sessions_per_model = 2
+
+    def load(self, config):
+        self.seats = 2
+        self.views = MyOutput.make(extra=Video)
+
+    def inference(self):
+        while True:
+            for each in self.seats:
+                each.state.score = each.state.move // 10
+            levels = [60 * each.number + each.state.move for each in self.seats]
+            yield [self.views(main_video=gray(9), extra=gray(level)) for level in levels]
+"""
+
+
+async def test_sessions_of_a_shared_model_have_the_seats_and_tracks_of_its_load(tmp_path: Path) -> None:
+    project, folder = write_project(tmp_path / "project", SHARED), tmp_path / "recordings"
+    with listening(project, "--record", str(folder), "--record-video") as server:
+        server.wait_for("ready in")
+        async with playing(server, 2) as players, playing(server, 2, "other") as others:
+            everyone = [*players, *others]
+            assert [each.seat for each in everyone] == [0, 1, 0, 1]
+            for number, each in enumerate(everyone):
+                await each.send("set_move", move=10 * number)
+            for number, each in enumerate(everyone):
+                await level(each, 60 * (number % 2) + 10 * number, track="extra")
+                assert each.state == {"speed": 1, "move": 10 * number, "score": number}
+        server.until(lambda: server.health()[1]["session"] is None, "the sessions to end")
+        server.stop()
+    files = list(folder.glob("*.mcap"))
+    with contextlib.chdir(project):
+        results = [replay(file) for file in files]
+    assert [result.total for result in results] == [0, 0]
+    tracks = {frame.track for file in files for frame in read_recording(file).frames()}
+    assert tracks == {"main_video@0", "main_video@1", "extra@0", "extra@1"}
