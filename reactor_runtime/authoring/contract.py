@@ -220,8 +220,9 @@ class Contract:
 
     @property
     def read_only(self) -> Mapping[str, FieldSpec]:
-        """Return the public fields of the state that the model alone sets, by name."""
-        return {field.name: field for field in (self.state.fields if self.state else ()) if field.info.read_only}
+        """Return the public fields of the state, and of that of a seat, that the model alone sets, by name."""
+        states = (state for state in (self.state, self.seat_state) if state is not None)
+        return {field.name: field for state in states for field in state.fields if field.info.read_only}
 
     @property
     def uncallable(self) -> list[str]:
@@ -311,8 +312,7 @@ def _events(state: StateSpec | None, seat_state: StateSpec | None, handlers: Ite
     for owner in (state, seat_state):
         for field in owner.fields if owner else ():
             name = f"set_{field.name}"
-            if name in setters:
-                assert state is not None, "both states have the field"
+            if owner is seat_state and state is not None and field.name in {each.name for each in state.fields}:
                 assert owner is not None, "its fields are read"
                 with declared_at(owner.cls, field.name):
                     raise TypeError(f"{owner.cls.__name__}.{field.name} is a field of {state.cls.__name__} too")

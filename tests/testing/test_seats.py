@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.presets import check_presets
 from reactor_runtime.authoring.styles.seat import seats_of
+from reactor_runtime.errors import ManifestError
 from reactor_runtime.interface import (
     CommandError,
+    InputField,
     Output,
     PipelineExecutor,
     ReactorModel,
@@ -26,7 +29,7 @@ from reactor_runtime.interface import (
 from reactor_runtime.testing import SeatedClient, Studio, replay
 from tests.testing.models import Level, frame
 from tests.testing.recorded import recorded
-from tests.testing.seats_game import SEATS, Game, Moved, View, World
+from tests.testing.seats_game import SEATS, Game, Moved, Player, View, World
 
 
 def places(executor: PipelineExecutor[Game]) -> list[int | None]:
@@ -274,6 +277,34 @@ def test_a_state_of_seats_has_no_field_of_the_state_for_all() -> None:
         state: Twice
 
     with pytest.raises(Exception, match=r"Player.move is a field of Twice too"):
+        Contract.of(Mixed)
+
+
+class Scored(Player):
+    score: int = InputField(default=0, read_only=True)
+
+
+class Match(Game):
+    seat_state: Scored
+
+
+def test_clients_know_the_fields_of_a_seat_that_the_model_alone_sets() -> None:
+    contract = Contract.of(Match)
+    schema = contract.to_json()["schema"]
+    assert list(schema["state"]) == ["score"]
+    assert "set_score" not in schema["events"]
+    with pytest.raises(ManifestError, match='sets "score", which is read_only'):
+        check_presets(contract, {"Ahead": {"score": 9}}, Path())
+
+
+def test_both_states_can_not_have_a_field_that_the_model_alone_sets() -> None:
+    class Ranked(World):
+        score: int = InputField(default=0, read_only=True)
+
+    class Mixed(Match):
+        state: Ranked
+
+    with pytest.raises(Exception, match=r"Scored.score is a field of Ranked too"):
         Contract.of(Mixed)
 
 
