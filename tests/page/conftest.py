@@ -9,7 +9,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserType, ConsoleMessage, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    BrowserType,
+    ConsoleMessage,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from tests.clients.node import PACKAGE, run
 from tests.timeouts import TIMEOUT_S
@@ -33,6 +42,12 @@ TIMEOUT_MS = 1000 * TIMEOUT_S
 DRAWER = """if (location.origin !== "null" && !localStorage.getItem("reactor.drawer"))
   localStorage.setItem("reactor.drawer", '{"aurora": true, "my-model": true, "demo": true}');"""
 as_modules_and_as_bundle = pytest.mark.parametrize("served_files", ["modules", "bundle"], indirect=True)
+# The page before it in its context may have stored something.
+FRESH = """if (location.origin !== "null" && !sessionStorage.getItem("begun")) {
+  localStorage.clear();
+  sessionStorage.setItem("begun", "true");
+}"""
+SIZE = ViewportSize(width=1280, height=800)
 EXPECTED = (
     "ERR_CONNECTION_REFUSED",
     # Chromium's: the last frame of a track that ends, in a MediaStreamTrackProcessor of which each frame was closed.
@@ -98,10 +113,25 @@ def served_files(request: pytest.FixtureRequest) -> Path | None:
     return request.getfixturevalue("bundle") if wanted == "bundle" else None
 
 
-@pytest.fixture
-def server(served_files: Path | None) -> Iterator[FakeServer]:
-    with FakeServer(served_files) as server:
+@pytest.fixture(scope="package")
+def kept_server() -> Iterator[FakeServer]:
+    with FakeServer() as server:
         yield server
+
+
+@pytest.fixture
+def server(kept_server: FakeServer, served_files: Path | None) -> Iterator[FakeServer]:
+    """A server that is as new; its address stays, so that a browser has the files of the page in its cache."""
+    if served_files is not None:
+        kept_server.serve_bundle(served_files)
+    yield kept_server
+    kept_server.reset()
+
+
+@pytest.fixture(scope="package")
+def contexts() -> dict[Browser, BrowserContext]:
+    """The context that the pages of a browser share, one after the other, for its cache."""
+    return {}
 
 
 @pytest.fixture
@@ -110,11 +140,23 @@ def page_url(server: FakeServer) -> str:
 
 
 @pytest.fixture
-def page(request: pytest.FixtureRequest, browser: Browser, server: FakeServer) -> Iterator[Page]:
+def page(
+    request: pytest.FixtureRequest, browser: Browser, server: FakeServer, contexts: dict[Browser, BrowserContext]
+) -> Iterator[Page]:
+    """A page as for a new user, who sees no motion: that takes a seventh of the CPU time of most tests."""
     if request.node.get_closest_marker("whole_browser"):
         browser = request.getfixturevalue("whole_browser")
-    with open_page(browser, server.url) as page:
-        yield page
+    if browser not in contexts:
+        contexts[browser] = browser.new_context(base_url=server.url, viewport=SIZE, reduced_motion="reduce")
+    context = contexts[browser]
+    try:
+        with _checked(context.new_page()) as page:
+            page.add_init_script(FRESH)
+            page.add_init_script(DRAWER)
+            yield page
+    finally:
+        context.clear_permissions()
+        context.clear_cookies()
 
 
 @pytest.fixture(scope="module")
@@ -134,17 +176,24 @@ def open_page(
 
     Without `drawer` the page decides whether the drawer is open, as for a new user.
     """
+    size = ViewportSize(width=390, height=844) if phone else SIZE
+    page = browser.new_page(base_url=url, viewport=size, bypass_csp=bypass_csp, has_touch=phone, is_mobile=phone)
+    with _checked(page):
+        if drawer:
+            page.add_init_script(DRAWER)
+        yield page
+
+
+@contextlib.contextmanager
+def _checked(page: Page) -> Iterator[Page]:
+    """Close a page, and fail if its console or scripts have complained of anything that is not expected."""
     complaints: list[str] = []
 
     def note(message: ConsoleMessage) -> None:
         if message.type == "error" and not any(text in message.text for text in EXPECTED):
             complaints.append(message.text)
 
-    size = ViewportSize(width=390, height=844) if phone else ViewportSize(width=1280, height=800)
-    page = browser.new_page(base_url=url, viewport=size, bypass_csp=bypass_csp, has_touch=phone, is_mobile=phone)
     page.set_default_timeout(TIMEOUT_MS)
-    if drawer:
-        page.add_init_script(DRAWER)
     page.on("console", note)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     try:

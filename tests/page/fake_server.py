@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import mimetypes
@@ -102,21 +103,47 @@ class FakeServer:
     """Serve the page, or a `bundle` of it, on a free port from a thread; use as a context manager."""
 
     def __init__(self, bundle: Path | None = None) -> None:
-        self.script = Script()
-        self._files = {**read_playground(), **(read_files(bundle) if bundle else {})}
-        self.received: list[Received] = []
-        self.published: list[tuple[str, bytes]] = []  # track and file
-        self.queries: list[dict[str, str]] = []
-        self.state: dict[str, Any] = {}
+        self._begin()
+        if bundle is not None:
+            self.serve_bundle(bundle)
         self.url = ""
         self._sockets: set[WebSocket] = set()
-        self._applied = 0
+        self._handlers: set[asyncio.Task[Any]] = set()
         self.changed = threading.Condition()
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
         self._port = 0
+
+    def _begin(self) -> None:
+        self.script = Script()
+        self._files = read_playground()
+        self.received: list[Received] = []
+        self.published: list[tuple[str, bytes]] = []  # track and file
+        self.queries: list[dict[str, str]] = []
+        self.state: dict[str, Any] = {}
+        self._applied = 0
+
+    def serve_bundle(self, bundle: Path) -> None:
+        """Serve the files of a bundle until `reset`, in place of those that it replaces."""
+        self._files = {**read_playground(), **read_files(bundle)}
+
+    def reset(self) -> None:
+        """Close what is left of clients, and go on as a server that has just started."""
+
+        async def end() -> None:
+            for client in list(self._sockets):
+                # It may be closing.
+                with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                    await client.close()
+            await asyncio.gather(*self._handlers)
+
+        if self._server is None:
+            self.start()
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(end(), self._loop).result(TIMEOUT_S)
+        self._begin()
 
     def __enter__(self) -> Self:
         self.start()
@@ -244,7 +271,8 @@ class FakeServer:
             content = self._files.get(name)
             if content is None:
                 return Response(status_code=404)
-            return Response(content, media_type=mimetypes.guess_type(name)[0])
+            headers = {"Cache-Control": "max-age=3600"}
+            return Response(content, media_type=mimetypes.guess_type(name)[0], headers=headers)
 
         async def qr(request: Request) -> Response:
             return Response(qr_svg(request.query_params["text"]), media_type="image/svg+xml")
@@ -270,6 +298,9 @@ class FakeServer:
             await client.close(self.script.refuse)
             return
         self._sockets.add(client)
+        handler = asyncio.current_task()
+        assert handler is not None, "each socket has a task"
+        self._handlers.add(handler)
         tasks = [asyncio.create_task(work) for work in self._both_ways(client)]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -281,6 +312,7 @@ class FakeServer:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._handlers.discard(handler)
 
     def _both_ways(self, client: WebSocket) -> list[Coroutine[Any, Any, None]]:
         return [self._session(client), self._read(client)]
