@@ -94,8 +94,12 @@ class _Patience:
         """Ignore for a while what the network carried before the fall."""
         self._fell_at = now
 
+    def has_just_fallen(self, now: float) -> bool:
+        """Return whether frames may still be late from before the last fall."""
+        return now - self._fell_at <= SHOWN_S
+
     def before_climb(self, rung: int, now: float, *, ample: bool) -> float:
-        if ample and now - self._fell_at > SHOWN_S:
+        if ample and not self.has_just_fallen(now):
             return SOON_S
         return self.seconds if rung <= self._failed_rung else PATIENCE_S
 
@@ -243,7 +247,7 @@ class Ladder:
             if delivered > CHANGED:
                 # There frames were not skipped: the fall needs no proof that it helps.
                 rung, self._fall = self._climbed_from, None
-        else:
+        elif not self._patience.has_just_fallen(now):
             self._patience.reset()
             self._typical.clear()
         self._climbed_from = None

@@ -148,6 +148,7 @@ def test_loopback_and_lan_stay_on_the_top_rung(
 @example(4.5, 0.0, 0.0, SMOOTH)  # carries one rung all but a hair, with a queue that comes and goes
 @example(12.0, 0.088, 0.0, GRAINY)
 @example(17.0, 0.03, 0.0, SMOOTH)  # its first climb fails
+@example(3.237, 0.0873, 0.015, GRAINY)  # a climb that fails makes the rung below late too
 @given(st.floats(2, 100), st.floats(0, 0.1), st.floats(0, 0.02), st.sampled_from([GRAINY, SMOOTH]))
 def test_a_steady_link_settles_near_its_capacity(
     mbit: float, delay_s: float, jitter_s: float, sizes: tuple[int, ...]
