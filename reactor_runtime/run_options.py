@@ -94,7 +94,7 @@ class RunKeywords(TypedDict, total=False):
     log_format: Literal["text", "json"]
     trace: Text | None
     record: Text | None
-    record_video: bool | Literal["lossless"]
+    record_video: bool | Literal["jpeg", "lossless"]
     verbose: bool
 
 
