@@ -9,7 +9,7 @@ const [FTYP, MOOV, MOOF, MDAT] = [0x66747970, 0x6d6f6f76, 0x6d6f6f66, 0x6d646174
 const [TRAF, TFDT, TRUN] = [0x74726166, 0x74666474, 0x7472756e];
 const BOX_BYTES = 8;
 // A server may not answer every request for a key.
-const KEY_MS = 3000;
+const KEY_MS = 5000;
 // JPEGs come beside video until a key is acknowledged.
 const JPEGS_MS = 2000;
 
