@@ -1,4 +1,4 @@
-"""The loaded model in this process: loaded again, warmed up, served to sessions, crashed and ended.
+"""Serve the model that is loaded in this process: warm it up, load it again, and end its sessions after a crash.
 
 It has no process and no socket: `engine.run` starts it, and `engine.ipc_reader` delivers the server's messages.
 `session_host.py` has what belongs to one session.
@@ -41,8 +41,8 @@ class Host:
     """Serve a loaded model; belongs to the thread and loop of `serve`.
 
     `receive_message` takes the server's messages. `leaks` compares the use of resources after each session. With
-    `ends_at_crash`, `serve` returns after an exception after which the model has to be loaded again, and `crashed` is
-    true. Each of the `slots`, one for each outlet, serves one session at a time.
+    `ends_at_crash`, an exception after which the model has to be loaded again ends `serve`, and `crashed` is true. Each
+    of the `slots`, one for each outlet, serves one session at a time.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Host:
         self.runners = ModelRunners(outlets[0].sink.send, self._runner_lost)
         self.slots = [SessionHost(self, index, outlet, parts) for index, outlet in enumerate(outlets)]
         if is_shared:
-            # Each has given the loaded model its inputs and calls; `load()` and the warm-up use those of the first.
+            # Each slot has attached its inputs and calls; `load()` and the warm-up use those of the first.
             self.slots[0].attach(served.model, served.contract)
 
     @property
@@ -122,7 +122,7 @@ class Host:
         return model
 
     def begin_session(self, slot: int) -> None:
-        """Note that a session starts."""
+        """Count a session that starts."""
         self._running += 1
         if self.capacity is not None:
             self.capacity.begin_session(slot)
@@ -130,9 +130,9 @@ class Host:
             self._leaks.begin()
 
     def end_session(self, slot: int) -> Sequence[Leak]:
-        """Note that a session has ended; return the kinds of resources that keep growing.
+        """Count a session that has ended; return the kinds of resources that keep growing.
 
-        What a session uses is known only when no other one runs.
+        The use of a session can be measured only when no other session runs.
         """
         self._running -= 1
         if self.capacity is not None:

@@ -1,4 +1,4 @@
-"""What the host of a loaded model and its session hosts are made of, and what a session host asks the host for."""
+"""The parts of the host of a loaded model and of its session hosts, and the host as a session host sees it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HostParts:
     during steps. With `reload` a reloader replaces the code of the model. `make_buffer` makes the buffers of input
     tracks. `on_step` is called with what each step of a generator has made, and with its duration by `seconds`;
     `on_handled` with what a handler of such a model has returned. `read_memory` returns the memory in use and free, by
-    kind. A replay of applied events, `is_replay`, asks the model about no values, and adds no event for an upload.
+    kind. With `is_replay`, for events that were applied before, no value is moderated, and no upload adds an event.
     """
 
     clock: Clock
@@ -91,8 +91,8 @@ class ModelHost(LoadingHost, Protocol):
         """Serve no other session with this model, and end those that run, because of this exception."""
 
     def begin_session(self, slot: int) -> None:
-        """Note that a session starts."""
+        """Count a session that starts."""
 
     def end_session(self, slot: int) -> Sequence[Leak]:
-        """Note that a session has ended; return the kinds of resources that keep growing."""
+        """Count a session that has ended; return the kinds of resources that keep growing."""
         ...

@@ -1,6 +1,6 @@
-"""One session after the other on a loaded model: their state, inputs, output, handlers and driver.
+"""Serve one session after the other on a loaded model, with their state, inputs, output, handlers and driver.
 
-`host.py` has what belongs to the loaded model, whichever session uses it.
+`host.py` has what belongs to the loaded model and to all of its sessions.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class SessionHost:
             raise errors.LoadError(f"{contract.model.__name__}.{what} after load(): {error}", where=where) from error
 
     def attach(self, model: Model, contract: Contract) -> None:
-        """Give an instance of the author's class the inputs and the runtime of the sessions."""
+        """Attach the inputs and the runtime of the sessions to an instance of the author's class."""
         self.inputs.attach(model, contract)
         self._give_calls(model)
 
@@ -457,7 +457,7 @@ class SessionHost:
             self._take_copy()
         dispatcher = self._driver.dispatcher(session)
         if self._current is not None:
-            # What came since the reset waits there.
+            # The events since the reset wait there.
             dispatcher.continue_from(self._current[1])
         self._ids.begin_session(session.id, session.client.id)
         self._current = session, dispatcher

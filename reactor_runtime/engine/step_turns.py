@@ -1,4 +1,4 @@
-"""StepTurns of the sessions that share a loaded model: which one makes the next step on the model's thread.
+"""The turns of the sessions that share a loaded model: which one makes the next step on the model's thread.
 
 `StepOrder` decides, and `StepTurns` waits; a model that serves one session at a time has neither.
 """
@@ -26,9 +26,9 @@ class _Asked:
 class StepOrder(Generic[S]):
     """Choose the session whose frames are due first. Pure; times are monotonic seconds.
 
-    A session whose last step has ended since another one wanted to begin comes after that one, however early its frames
-    are due: otherwise a session that is always late would have all turns. So each session delays another by one step at
-    most, the step that runs when the other one wants to begin included.
+    A session whose last step ended after another session wanted to begin comes after that session, however early its
+    frames are due: otherwise a session that is always late would have all turns. So each session delays another by one
+    step at most, including a step that runs when the other session wants to begin.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class StepOrder(Generic[S]):
 
     def take_next(self) -> S:
         """Remove and return the session that has the next turn; at least one has asked."""
-        # Of the one that has wanted for longest, the last step ended before any other wanted to begin.
+        # The session with this time is always eligible: it wants a step only after its last one has ended.
         longest = min(asked.wanted_at for asked in self._asked.values())
         first = min(
             (each for each in self._asked if self._last_end(each) <= longest),
@@ -59,7 +59,7 @@ class StepOrder(Generic[S]):
         return first
 
     def end(self, session: S, now: float) -> None:
-        """Note that the step of a session has ended."""
+        """Record when the step of a session has ended."""
         self._ended[session] = now
 
     def _last_end(self, session: S) -> float:
@@ -67,7 +67,7 @@ class StepOrder(Generic[S]):
 
 
 class StepTurns:
-    """Give one session at a time the turn to make a step; belongs to the loop of the sessions."""
+    """Grant the turn to make a step to one session at a time; belongs to the loop of the sessions."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -77,7 +77,7 @@ class StepTurns:
         self._settling = False
 
     async def take(self, session: int, *, deadline: float, wanted_at: float) -> None:
-        """Wait for the turn of a session, which gives it back with `release`."""
+        """Wait for the turn of a session, which `release` ends."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting[session] = turn
         self._order.ask(session, deadline=deadline, wanted_at=wanted_at)
@@ -89,7 +89,7 @@ class StepTurns:
             raise
 
     def release(self, session: int) -> None:
-        """Give the turn back; do nothing if the session has none."""
+        """End the turn; do nothing if the session has none."""
         if self._holder == session:
             self._holder = None
             self._order.end(session, self._now())
@@ -101,7 +101,7 @@ class StepTurns:
         self.release(session)
 
     def _grant_soon(self) -> None:
-        """Choose among those that ask when all have asked whose timers are due by now."""
+        """Choose among the sessions that ask, once all whose timers are due have asked."""
         if self._holder is None and self._order and not self._settling:
             self._settling = True
             self._settle(SETTLED)
@@ -136,5 +136,5 @@ class StepTurn:
         await self._turns.take(self._session, deadline=self.due_at, wanted_at=self.wanted_at)
 
     def release(self) -> None:
-        """Give the turn back; do nothing if the session has none."""
+        """End the turn; do nothing if the session has none."""
         self._turns.release(self._session)

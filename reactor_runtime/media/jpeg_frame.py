@@ -18,7 +18,7 @@ _CMYK = 4
 class JpegFrame:
     """Hold the file of one frame, with the size that it states; immutable, any thread."""
 
-    # As of the array of a frame.
+    # The same as of an array.
     ndim = 3
 
     def __init__(self, data: bytes, height: int, width: int) -> None:

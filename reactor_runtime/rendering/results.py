@@ -1,4 +1,4 @@
-"""The folder of a session of so many steps: what each step has made, its files, and the movie of all."""
+"""The folder of `reactor steps`: what each step has made, its files, and the video of all steps."""
 
 from __future__ import annotations
 

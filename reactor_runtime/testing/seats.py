@@ -1,4 +1,4 @@
-"""The clients in further seats of a studio's session, which the caller plays too."""
+"""Further clients of a studio, in the other seats of its session."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SeatedStudio(Protocol):
 
 
 class SeatedClient:
-    """Play the client in one seat of a session; `seat` is its number, `id` that of the client."""
+    """Act as the client in one seat of a session; `seat` is the number of the seat, `id` the id of the client."""
 
     def __init__(self, studio: SeatedStudio, id: str, seat: int) -> None:
         self._studio = studio

@@ -40,6 +40,6 @@ def seats_of(model: object) -> int:
 
 
 def check_seats(value: object, where: str) -> None:
-    """Raise ValueError for a wrong number of seats; an attribute of another type is something else of the author."""
+    """Raise ValueError for a wrong number of seats; ignore a value of another type, which has another meaning."""
     if type(value) is int and not 1 <= value <= MOST_SEATS:
         raise ValueError(f"{where} must be from 1 to {MOST_SEATS}, not {value}")

@@ -1,4 +1,4 @@
-"""The clients that receive a session, by seats: each gets the frames of one seat, and what is for all of them."""
+"""The clients that receive a session, by seat: each gets the frames of one seat and those for all seats."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SeatedSubscribers:
         self._seat_of: dict[Client, Subscribers] = {}
 
     def set_seats(self, count: int) -> None:
-        """Have so many seats from now on; the clients of a seat that is no more are not subscribed to any."""
+        """Change the number of seats; the clients of a removed seat are not subscribed any more."""
         while len(self._seats) < count:
             self._seats.append(self._make())
         for client in [client for client in self if self._seats.index(self._seat_of[client]) >= count]:
@@ -58,7 +58,7 @@ class SeatedSubscribers:
         self._on_join(client)
 
     def leave(self, client: Client) -> None:
-        """Pass a client what was published before, and remove it."""
+        """Send a client what was published before, and remove it."""
         seat = self._seat_of.pop(client, None)
         if seat is not None:
             seat.leave(client)
@@ -71,7 +71,7 @@ class SeatedSubscribers:
     def rungs_in_use(self, track: str, seat: int | None = None) -> RungsInUse:
         """Return the rungs that clients of a track are on, in one seat or in all; see `Subscribers.rungs_in_use`.
 
-        Of several seats, one without clients needs none: its pixels are kept for a client that comes.
+        With several seats, a seat without clients uses none: its pixels are kept for a client that joins.
         """
         if len(self._seats) == 1:
             return self._seats[0].rungs_in_use(track)
@@ -99,6 +99,7 @@ class SeatedSubscribers:
             seat.show_frame(frame.for_seat(number))
 
     def play_sound(self, sound: EncodedSound) -> None:
+        """Offer a piece of sound to the clients of its seat, or to all."""
         for seat in self._of(sound.seat):
             seat.play_sound(sound)
 
