@@ -32,7 +32,7 @@ Examples:
   reactor status             show its sessions, rates and memory
   reactor render my-model    write what it shows to clip.mp4
   reactor thumbnails         make the images of its presets for the page
-  reactor steps my-model     make so many steps, and keep what they make
+  reactor steps my-model     make steps without a client, and write their output
   reactor schema my-model    describe its events and messages as OpenAPI
   reactor bench my-model     measure what the model costs
 """
@@ -48,7 +48,7 @@ COMMANDS = {
     "status": "Show the state of a server: its workers, their sessions, rates and memory.",
     "render": "Write what a model shows and plays to a file.",
     "thumbnails": "Make an image for each preset and each example of the prompt.",
-    "steps": "Make so many steps of a session without a client, and keep what they make.",
+    "steps": "Make a number of steps without a client, and write their output to a folder.",
     "schema": "Describe a model as OpenAPI 3.1, or as types for a client.",
     "bench": "Measure what a model costs: loading, steps, frame rate, memory, and where the time of a frame goes.",
 }

@@ -1,4 +1,4 @@
-"""`reactor steps`: so many steps of a session without a client, with what each has made in a folder."""
+"""`reactor steps`: make a number of steps in a session without a client, and write their output to a folder."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def steps(
     ] = None,
     verbose: Verbose = False,
 ) -> int:
-    """Make so many steps of a session without a client, and keep what they make.
+    """Make a number of steps without a client, and write their output to a folder.
 
     Runs a pipeline or an app without a server, as fast as it computes; a step that an app skips does not count. Needs
     PyAV: pip install 'reactor-live[video]'.
