@@ -15,7 +15,7 @@ GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
 # The words that the glossary's words replaced.
 REPLACED = (
     "Audience|Crowd|Door|Figures|Film|Gallery|Greeter|Guest|Halls?|House|Intake|Life|Lobby|Moment|Nudge|Onlooker|Picture|"
-    "Probe|Pulse|Seam|Seat|Strangers|Tally|Tape|Usher|Visitor|Way|Whoever"
+    "Probe|Pulse|Seam|Strangers|Tally|Tape|Usher|Visitor|Way|Whoever"
 )
 # Documented names of two public modules: `reactor_runtime.client`, and `reactor_runtime.testing` or `.interface`.
 PUBLIC_TWICE = frozenset({"Frame", "Message", "ModelContract", "StepsResult"})

@@ -1,6 +1,6 @@
 """How many sessions a loaded model can serve: by the time that its steps take, and the memory that a session needs.
 
-`Capacity` estimates, `CapacityReports` sends what has changed.
+`CapacityEstimate` computes the number, `CapacityReports` sends it when it has changed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Memory:
     free: int
 
 
-class Capacity:
+class CapacityEstimate:
     """Estimate how many sessions fit from what those that run need. Pure.
 
     A step counts with its share of the time for which its frames are shown; a model without a rate of its own has no
@@ -117,7 +117,7 @@ class CapacityReports:
         send: Callable[[ipc.Capacity], object],
         read_memory: Callable[[], Mapping[str, Memory]],
     ) -> None:
-        self._capacity = Capacity(most)
+        self._capacity = CapacityEstimate(most)
         self.add_step = self._capacity.add_step
         self._clock = clock
         self._send = send

@@ -10,7 +10,7 @@ from reactor_runtime.engine.capacity import (
     MEASURED_S,
     MEASURING,
     REPORT_S,
-    Capacity,
+    CapacityEstimate,
     CapacityReports,
     Memory,
     read_memory,
@@ -22,9 +22,9 @@ AMPLE = {"memory": Memory(used=1000, free=10**9)}
 INTERVAL_S = 1 / 30
 
 
-def running(*steps_s: float, most: int = 64, memory: dict[str, Memory] = AMPLE) -> Capacity:
+def running(*steps_s: float, most: int = 64, memory: dict[str, Memory] = AMPLE) -> CapacityEstimate:
     """Return the capacity of a model with so many sessions, whose steps take so long for a frame at 30 fps."""
-    capacity = Capacity(most)
+    capacity = CapacityEstimate(most)
     for slot, step_s in enumerate(steps_s):
         capacity.begin_session(slot, 0.0, memory)
         for _ in range(10):
@@ -57,7 +57,7 @@ def test_a_single_slow_step_changes_nothing() -> None:
 
 
 def test_no_other_session_fits_until_one_that_has_begun_is_measured() -> None:
-    capacity = Capacity(4)
+    capacity = CapacityEstimate(4)
     capacity.begin_session(0, 0.0, AMPLE)
     assert capacity.estimate(MEASURED_S - 0.1, AMPLE) == (1, MEASURING)
     # It waits for an input, or it has no rate.
