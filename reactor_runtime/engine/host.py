@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.code.source import location_of
@@ -90,16 +91,6 @@ class Host:
         """Return whether no other session may start with this model."""
         return self.lost is not None
 
-    def adopt_loaded(self) -> None:
-        """Serve the tracks that `load()` has made, the rate and the number of seats that it has set.
-
-        Raises LoadError for tracks that clash, and for a rate or a number that is none.
-        """
-        seats = loaded_seats(self.served.model)
-        # The loaded model keeps the seats of the first, which serves the warm-up.
-        for slot in reversed(self.slots):
-            slot.adopt_loaded(seats)
-
     def load_again(self, contract: Contract, given: GivenConfig) -> Model:
         """Make and load another instance; the one that is served continues if that fails."""
         reload, project = self._parts.reload, self._parts.project
@@ -120,6 +111,18 @@ class Host:
                 self.slots[0].attach(self.served.model, self.served.contract)
                 raise
         return model
+
+    def adopt_loaded(self) -> None:
+        """Serve the tracks that `load()` has made, the rate and the number of seats that it has set.
+
+        Raises LoadError for tracks that clash, and for a rate or a number that is none. Where several sessions share
+        the model, those of the other slots adopt it with their copies.
+        """
+        version = self.served.version
+        contract = version.contract.with_seats(loaded_seats(version.model))
+        self.slots[0].adopt(contract)
+        if self.slots[0].served is not self.served:
+            self.served.version = replace(version, contract=contract)
 
     def begin_session(self, slot: int) -> None:
         """Count a session that starts."""

@@ -148,20 +148,16 @@ class SessionHost:
         former = self._state.serve(version, states)
         self._emitter.on_new_version()
         self.attach(version.model, version.contract)
-        self._adopt(version.contract)
+        self.adopt(version.contract)
         if self._current is not None:
             self._current[1].check_again(self._check)
         return former
 
-    def adopt_loaded(self, seats: int) -> None:
-        """Serve the tracks that `load()` has made, the rate that it has set, and so many seats.
+    def adopt(self, contract: Contract) -> None:
+        """Serve a contract with the tracks and the rate that `load()` has set.
 
         Raises LoadError for tracks that clash, and for a rate that is none.
         """
-        self._adopt(self.served.contract.with_seats(seats))
-
-    def _adopt(self, contract: Contract) -> None:
-        """Serve a contract with the tracks and the rate that `load()` has set."""
         version, what = self.served.version, "tracks"
         try:
             loaded = contract.with_made_outputs(version.model)
@@ -445,11 +441,10 @@ class SessionHost:
     def _take_copy(self) -> None:
         """Serve a fresh copy of the loaded model, if several sessions share it."""
         if self.served is not self._host.served:
-            # The copy has a list of them, that of the loaded model.
-            seats = self.served.contract.seats
-            version = self.served.version = self._host.served.version.copied()
+            version = self._host.served.version.copied()
+            self.served.version = replace(version, contract=self.served.contract)
             self.attach(version.model, version.contract)
-            self.adopt_loaded(seats)
+            self.adopt(version.contract)
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""

@@ -122,7 +122,7 @@ class Studio(Generic[M]):
         self._slot = host.slots[0]
         self._slot.hold_steps(True)
         run_load(self.model, loaded)
-        self._host.adopt_loaded()
+        host.adopt_loaded()
         self._contract = self._slot.served.contract
         self._session = ""
         self._numbers = itertools.count(1)

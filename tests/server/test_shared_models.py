@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.client import SessionEnded
+from reactor_runtime.client import SessionEnded, connect
 from reactor_runtime.recording.file import read_recording
 from tests.cli.command import reactor
 from tests.processes import engines_of
@@ -271,6 +272,41 @@ async def test_sessions_of_every_style_share_a_process(model: str, tmp_path: Pat
                     frame = await session.frame(after=await session.send("set_level", level=wanted))
                     assert abs(frame.array.mean() - wanted) < 3
             assert len(engines_of(server.process.pid)) == 1
+
+
+SEATS = """
+class World(InputState):
+    pass
+
+
+class Player(InputState):
+    level: int = InputField(default=0, ge=0, le=255)
+
+
+class MyModel(ReactorPipeline):
+    state: World
+    seat_state: Player
+    output: MyOutput
+    seats = 2
+    fps = 30
+    sessions_per_model = 2
+
+    def inference(self):
+        while True:
+            yield [MyOutput(main_video=gray(seat.state.level)) for seat in self.seats]
+"""
+
+
+async def test_rooms_with_seats_share_a_process(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, SEATS)) as server:
+        async with contextlib.AsyncExitStack() as stack:
+            players = [await stack.enter_async_context(connect(server.url, room=room)) for room in ("a", "a", "b", "b")]
+            for number, player in enumerate(players):
+                await player.send("set_level", level=50 * number + 20)
+            for number, player in enumerate(players):
+                frame = await player.frame(after=await player.send("set_level", level=50 * number + 40))
+                assert abs(frame.array.mean() - (50 * number + 40)) < 3
+        assert len(engines_of(server.process.pid)) == 1
 
 
 async def test_a_save_restarts_a_model_of_which_a_session_never_ends_its_step(tmp_path: Path) -> None:
