@@ -82,7 +82,14 @@ class LoadedObjects:
         if kind.__module__.partition(".")[0] == "torch" and hasattr(value, "data_ptr"):
             return (_version(value), self._content(value)), iter(())
         attributes = getattr(value, "__dict__", None)
-        if isinstance(value, type | ModuleType) or inspect.isroutine(value) or not isinstance(attributes, dict):
+        # Ours are those of each session, as `self.input`, or may be shared, as a runner.
+        is_ours = kind.__module__.partition(".")[0] == "reactor_runtime"
+        if (
+            is_ours
+            or isinstance(value, type | ModuleType)
+            or inspect.isroutine(value)
+            or not isinstance(attributes, dict)
+        ):
             return None, iter(())
         return _marks([*attributes, *attributes.values()]), ((f".{name}", each) for name, each in attributes.items())
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reactor_runtime import InputState, Output, ReactorPipeline, Video
+from reactor_runtime import Input, InputState, Output, ReactorPipeline, Video
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.testing.loaded_objects import HINT, LoadedObjects
 from reactor_runtime.testing.rehearsal import rehearse
@@ -109,6 +109,21 @@ class Keeping(ReactorPipeline):
             yield np.full((4, 6, 3), 100, np.uint8)
 
 
+class Camera(Input):
+    camera: Video
+
+
+class Watching(Keeping):
+    """Changes only what the runtime has given it."""
+
+    input: Camera
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            frames = self.input.camera.try_read()
+            yield np.full((4, 6, 3), 100 if frames else 50, np.uint8)
+
+
 class Alone(Keeping):
     sessions_per_model = 1
 
@@ -119,4 +134,5 @@ def test_check_names_the_attribute_of_a_model_that_sessions_share() -> None:
     assert warning.message == "self.history: a session has changed this list of load(), which all sessions share"
     assert warning.hint == HINT
     assert warning.where is not None
+    assert rehearse(Contract.of(Watching), {}, Path(__file__).parent, on_step_limit=print)[1] == []
     assert rehearse(Contract.of(Alone), {}, Path(__file__).parent, on_step_limit=print)[1] == []
