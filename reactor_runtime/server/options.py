@@ -182,7 +182,7 @@ class ReloadReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatistics:
-    """The state of a server now, and its rates since the last statistics.
+    """The state of a server now, and the time of the steps since the last statistics.
 
     `loading` is the progress of loading while no engine is ready. `fps` is None without a session, the times without
     frames, and `memory_bytes`, that of the engines and their processes, where it is unknown. `session` is "" unless

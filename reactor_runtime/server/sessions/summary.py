@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.options import LoadingProgress, ServerStatistics
 from reactor_runtime.server.sessions.admission import Admission
@@ -10,28 +12,26 @@ from reactor_runtime.server.workers.engine import EnginePhase
 
 
 class Summary:
-    """Make statistics on demand, with rates since the last ones; belongs to the server's loop."""
+    """Make statistics on demand, with the steps since the last ones; belongs to the server's loop."""
 
     def __init__(self, admission: Admission[EngineSlot], clock: Clock) -> None:
         self._admission = admission
         self._clock = clock
-        self._at = clock.now()
-        self._frames = 0
         self._steps, self._step_s = 0, 0.0
 
     def read(self) -> ServerStatistics:
-        """Return the statistics; rates are those of one session, the average of all that run."""
+        """Return the statistics; the rate is that of one session, the average of all that run."""
         slots = self._admission.slots
         sessions = [slot.session for slot in slots if slot.session is not None]
         only = sessions[0] if len(sessions) == 1 else None
         each = [slot.statistics() for slot in slots]
         late = [one.late_ms for one in each if one.late_ms is not None]
         memory = [one.memory_bytes for one in each if one.memory_bytes is not None]
-        fps, step_ms = self._rates(len(sessions))
+        rates = [one.fps for one in each if one.fps is not None]
         return ServerStatistics(
             loading=self._loading(),
-            fps=fps,
-            step_ms=step_ms,
+            fps=fmean(rates) if rates else None,
+            step_ms=self._step_ms(),
             late_ms=max(late, default=None),
             clients=len(self._admission.all_clients()),
             sessions=len(sessions),
@@ -41,16 +41,13 @@ class Summary:
             memory_bytes=sum(memory) if memory else None,
         )
 
-    def _rates(self, sessions: int) -> tuple[float | None, float | None]:
-        metrics, now = self._admission.settings.metrics, self._clock.now()
-        # Tracks of one model have the same rate, or are slower.
-        frames = max(metrics.frames.emitted.values(), default=0)
+    def _step_ms(self) -> float | None:
+        """Return how long the steps since the last statistics took."""
+        metrics = self._admission.settings.metrics
         steps, step_s = metrics.step_s.count, metrics.step_s.sum
-        made, passed_s = frames - self._frames, now - self._at
         made_steps, made_step_s = steps - self._steps, step_s - self._step_s
-        self._at, self._frames, self._steps, self._step_s = now, frames, steps, step_s
-        fps = made / passed_s / sessions if sessions and passed_s > 0 else None
-        return fps, 1e3 * made_step_s / made_steps if made_steps else None
+        self._steps, self._step_s = steps, step_s
+        return 1e3 * made_step_s / made_steps if made_steps else None
 
     def _loading(self) -> LoadingProgress | None:
         slots = self._admission.slots
