@@ -103,3 +103,52 @@ async def test_all_pixels_are_recorded_by_choice_also_of_arrays_that_are_not_cop
     exact = [frame for frame in frames if not frame.data.startswith(b"\xff\xd8")]
     assert len(exact) > 50
     assert all(np.array_equal(found[frame.seq], frame.array) for frame in exact)
+
+
+BATCHES = """
+class Both(Output):
+    left: Video
+    right: Video
+
+
+class MyState(InputState):
+    width: int = 64
+
+
+class MyModel(ReactorPipeline):
+    state: MyState
+    output: Both
+    fps = 60
+
+    @event(name="cut")
+    def cut(self):
+        self.output.flush()
+
+    def inference(self):
+        for number in range(10_000):
+            batch = np.stack([gray((4 * number + place) % 200, 48, self.state.width) for place in range(4)])
+            yield Both(batch, 255 - batch)
+"""
+
+
+async def test_every_frame_of_two_tracks_is_recorded_with_batches_a_flush_and_another_size(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project", BATCHES)
+    with serving(project, "--record", str(tmp_path / "sessions"), "--record-video") as server:
+        async with visiting(server.url) as session:
+            await several(session.frames("right"), 10)
+            await session.send("cut")
+            await several(session.frames("right"), 10)
+            await session.send("set_width", width=128)
+            await several(session.frames("right"), 20)
+        server.wait_for("recorded the session file=")
+    (file,) = (tmp_path / "sessions").iterdir()
+    recording = read_recording(file)
+    made = {track: sum(len(output.hashes[track]) for output in recording.outputs) for track in ("left", "right")}
+    found = list(recording.frames())
+    # Those of the last step were not sent, perhaps.
+    assert len(found) >= sum(made.values()) - 2 * 4
+    for frame in found:
+        assert isinstance(frame.content, bytes)
+        level = frame.frame % 200
+        assert abs(jpeg.decode(frame.content).mean() - (level if frame.track == "left" else 255 - level)) < 3
+    assert {jpeg.read_header(frame.content).width for frame in found if isinstance(frame.content, bytes)} == {64, 128}
