@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
+import signal
 import urllib.request
 
 import numpy as np
@@ -84,3 +86,15 @@ async def test_the_welcome_has_the_tracks_that_load_made_and_the_read_only_field
         refused = await controller.ask("set_steps", {"steps": 3})
         assert refused["data"]["code"] == "unknown_event"
     assert '"steps"' in server.get("/schema")[1]
+
+
+async def test_a_viewer_keeps_the_tracks_while_a_crashed_engine_loads_again(server: RunningServer) -> None:
+    async with client(server.url, role="viewer") as viewer:
+        await viewer.data("reactor.welcome")
+        os.kill(server.engine, signal.SIGKILL)
+        await asyncio.to_thread(server.wait_for, "SIGKILL")
+        await asyncio.to_thread(server.wait_for_health, "ready")
+        async with controlling(server.url) as controller:
+            await controller.frame()
+            await viewer.frame()
+    assert "reactor.contract" not in [text["type"] for text in viewer.texts]

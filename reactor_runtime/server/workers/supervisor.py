@@ -61,6 +61,8 @@ class Supervisor:
         self.detail = ""
         self.progress: float | None = None
         self.contract: dict[str, Any] | None = None
+        # The one that clients have, while another is loaded.
+        self._sent_contract: dict[str, Any] | None = None
         self.config_file = ""
         # One session until it is measured.
         self.fitting, self.limit = 1, ""
@@ -264,6 +266,12 @@ class Supervisor:
         self.phase, self.detail, self.progress = EnginePhase.LOADING, "", None
         self._loading_since = time.monotonic()
 
+    def _send_contract(self, callbacks: EngineCallbacks) -> None:
+        """Report the contract if it is another than clients have."""
+        before, self._sent_contract = self._sent_contract, None
+        if before not in (None, self.contract):
+            callbacks.on_contract()
+
     def _receive(self, callbacks: EngineCallbacks, slot: int, message: ipc.Message) -> None:
         match message:
             case ipc.Loading():
@@ -271,10 +279,11 @@ class Supervisor:
                 if self.phase is EnginePhase.READY:
                     callbacks.on_reload(message)
             case ipc.Described():
-                before, self.contract = self.contract, message.contract
-                self.config_file = message.config_file
-                if before not in (None, message.contract):
-                    callbacks.on_contract()
+                # Before load(), which may make more tracks, clients keep the contract that they have.
+                self._sent_contract = self._sent_contract or self.contract
+                self.contract, self.config_file = message.contract, message.config_file
+                if self.phase is EnginePhase.READY:
+                    self._send_contract(callbacks)
             case ipc.Reloaded("restarting"):
                 self.reload(self._load, restart_reason=message.reason)
             case ipc.Reloaded():
@@ -284,6 +293,7 @@ class Supervisor:
                 self.phase, self._load_s = EnginePhase.READY, message.load_s
                 self.fitting, self.limit = 1, MEASURED_FIRST if message.sessions > 1 else ""
                 self._restarts.after_load()
+                self._send_contract(callbacks)
                 callbacks.on_ready(message.load_s, message.sessions)
                 if self.reloads.after_ready():
                     self.send(_files_of(self._load))
