@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -80,10 +79,6 @@ def render(
     script: Annotated[
         Path | None, typer.Option("--script", metavar="FILE", help="Events and files for input tracks, with times.")
     ] = None,
-    recording: Annotated[
-        Path | None,
-        typer.Option("--recording", metavar="FILE", hidden=True),
-    ] = None,
     fps: Annotated[
         float | None,
         typer.Option("--fps", metavar="N", help="The rate of the model; by default the declared one, else 30."),
@@ -102,11 +97,6 @@ def render(
         raise UsageError("--seconds is 0, and a clip has a length", hint="give a time, such as 10 or 1m")
     if fps is not None and not 0 < fps <= MOST_FPS:
         raise UsageError(f"--fps is {fps:g}, not a rate above 0 and up to {MOST_FPS}")
-    if recording is not None:
-        raise UsageError(
-            "reactor render has no --recording: `reactor replay` renders a recorded session",
-            hint=f"reactor replay {shlex.quote(str(recording))} --out {shlex.quote(str(out))}",
-        )
     checked = read_project(directory, path)
     config = project_config(checked, overrides)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):

@@ -236,14 +236,3 @@ def test_an_interrupt_ends_the_clip_of_an_async_model_after_the_step(project: Pa
     assert "stopping after this step; Ctrl-C again stops at once" in err
     assert "failed" not in err
     assert 0 < len(frames_of(project / "clip.mp4")) < len(read_recording(project / "hashes.mcap").outputs) * 4
-
-
-def test_rendering_of_a_recording_names_the_command_that_does_it(tmp_path: Path) -> None:
-    outcome = reactor("render", "--recording", "my session.mcap", "--out", "clip.gif", cwd=tmp_path)
-    assert (outcome.code, outcome.err.splitlines()) == (
-        2,
-        [
-            "error: reactor render has no --recording: `reactor replay` renders a recorded session",
-            "hint: reactor replay 'my session.mcap' --out clip.gif",
-        ],
-    )
