@@ -44,6 +44,8 @@ class SharedGenerators:
         """Forget a session; may be called for one without a seed."""
         self._seeded.discard(session)
         self._states.pop(session, None)
+        if session == self._current:
+            self._current = ""
 
     def enter(self, session: str) -> None:
         """Draw the numbers of this session from here on."""

@@ -21,6 +21,7 @@ from reactor_runtime.engine.author import call_load, check_copy
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.host_parts import HostParts, Outlet
+from reactor_runtime.engine.seeds import SharedGenerators
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.errors import LoadError
 from reactor_runtime.interface import (
@@ -383,3 +384,11 @@ async def test_no_session_makes_a_step_while_another_has_the_turn(kind: type[Mod
     await sharing.play(0.5)
     assert all(len(sink.shown) > count + 20 for sink, count in zip(sharing.sinks, before, strict=True))
     await sharing.stop()
+
+
+def test_the_states_of_generators_are_kept_for_sessions_that_run() -> None:
+    generators = SharedGenerators()
+    for number in range(5):
+        generators.begin_session(f"s-{number}", number)
+        generators.end_session(f"s-{number}")
+    assert len(generators._states) <= 1
