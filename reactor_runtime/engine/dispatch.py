@@ -92,10 +92,11 @@ class _Numbered:
 
 @dataclass(frozen=True, slots=True)
 class ClientChange:
-    """Describe a client that has joined the session, or has left it."""
+    """Describe a client that has joined the session, or has left it; one that `was_there` has taken a seat."""
 
     client: ClientInfo
     joined: bool
+    was_there: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -552,11 +552,11 @@ class SessionHost:
             self.inputs.interrupt()
 
     def _change_clients(self, session: ModelSession, dispatcher: Dispatcher, client: ClientInfo) -> None:
-        """Add a client to a session, or replace one that has another role now."""
-        known = client.id in session.clients
+        """Add a client to a session, or replace one that has another role, or a seat, now."""
+        known = session.clients.get(client.id)
         session.clients[client.id] = client
-        if not known:
-            dispatcher.accept_change(ClientChange(client, joined=True))
+        if known is None or known.seat != client.seat:
+            dispatcher.accept_change(ClientChange(client, joined=True, was_there=known is not None))
 
     def _accept(self, checked: CheckedEvent, accept: Callable[[CheckedEvent], object]) -> None:
         """Pass an event on; check it again if the contract has changed since it was checked."""

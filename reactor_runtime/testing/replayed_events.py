@@ -37,7 +37,8 @@ class ReplayedEvents:
         self._inputs = deque(each for each in recording.inputs if not (isinstance(each, EventEntry) and each.skipped))
         self._reloads = deque(recording.reloads)
         self._client = recording.header.client
-        self._present = {self._client}
+        # The seats of the clients that are there.
+        self._present: dict[str, int | None] = {self._client: recording.header.seat}
         self._position = position
         self._comparison = comparison
         self._configured = configured
@@ -95,9 +96,14 @@ class ReplayedEvents:
             self._comparison.result.add_other(event.step, f"{event.name} can't be repeated: {error!r:.100}")
             return
         joins = event.name == JOINED
-        if joins is (client in self._present):
+        if joins:
+            if client in self._present and self._present[client] == seat:
+                return
+            self._present[client] = seat
+        elif client not in self._present:
             return
-        self._present ^= {client}
+        else:
+            del self._present[client]
         host = self._parts[0]
         self._position.begin_event(waiting=event.waiting)
         host.receive_message(Hold(SESSION, True))

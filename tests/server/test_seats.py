@@ -18,6 +18,7 @@ from websockets.exceptions import InvalidStatus
 from reactor_runtime.client import Session, SessionEnded, connect
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import replay
+from tests.cli.command import reactor
 from tests.openapi import strict, validator
 from tests.server.client import WireClient, client, parse_frame
 from tests.server.running import RunningServer, listening, write_project
@@ -384,8 +385,7 @@ async def test_sessions_of_a_shared_model_have_the_seats_and_tracks_of_its_load(
         server.until(lambda: server.health()[1]["session"] is None, "the sessions to end")
         server.stop()
     files = list(folder.glob("*.mcap"))
-    with contextlib.chdir(project):
-        results = [replay(file) for file in files]
-    assert [result.total for result in results] == [0, 0]
+    replays = [reactor("replay", str(file), cwd=project) for file in files]
+    assert [replayed.code for replayed in replays] == [0, 0], [replayed.out for replayed in replays]
     tracks = {frame.track for file in files for frame in read_recording(file).frames()}
     assert tracks == {"main_video@0", "main_video@1", "extra@0", "extra@1"}

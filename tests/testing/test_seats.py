@@ -15,6 +15,7 @@ from reactor_runtime.authoring.presets import check_presets
 from reactor_runtime.authoring.styles.seat import seats_of
 from reactor_runtime.errors import ManifestError
 from reactor_runtime.interface import (
+    ClientInfo,
     CommandError,
     InputField,
     Output,
@@ -23,9 +24,13 @@ from reactor_runtime.interface import (
     ReactorPipeline,
     Video,
     VideoModel,
+    connected,
+    disconnected,
     get_ctx,
     joined,
+    session_started,
 )
+from reactor_runtime.ipc.messages import ClientJoined, ClientLeft
 from reactor_runtime.testing import SeatedClient, Studio, replay
 from tests.testing.models import Level, frame
 from tests.testing.recorded import recorded
@@ -372,3 +377,54 @@ def test_new_code_keeps_the_seats_of_a_model_that_makes_its_tracks() -> None:
         assert next(executor).output[1].extra[0, 0, 0] == 255 - 100 + 1
         assert [seat.taken for seat in executor.model.seats] == [True, True, False, False]
         assert {frame.track for frame in executor.frames} == {"extra"}
+
+
+class Following(Game):
+    """Know the viewers too, as a model of 3.x does."""
+
+    @connected
+    def on_connected(self, client: ClientInfo) -> None:
+        self.log.append((f"{client.id} connected", -1))
+
+    @disconnected
+    def on_disconnected(self, client: ClientInfo) -> None:
+        self.log.append((f"{client.id} disconnected", -1))
+
+    @session_started
+    def on_session_started(self) -> None: ...
+
+
+def watch_and_play(studio: Studio[Any]) -> None:
+    """Have a viewer take the second seat, and leave."""
+    host, session = studio._host, studio._session
+    host.receive_message(ClientJoined(session, "guest", "viewer", 0.0, None))
+    studio.run(0.2)
+    host.receive_message(ClientJoined(session, "guest", "controller", 0.0, 1))
+    studio.run(0.2)
+    studio.send_event_of("guest", 1, "set_move", {"move": "left"})
+    studio.run(0.2)
+    host.receive_message(ClientLeft(session, "guest"))
+    studio.run(0.2)
+
+
+def test_a_viewer_that_the_model_knows_can_take_a_seat(tmp_path: Path) -> None:
+    with recorded(Following, tmp_path) as studio:
+        watch_and_play(studio)
+        log = list(studio.model.log)
+    assert log[2:] == [("guest connected", -1), ("joined", 1), ("left at left", 1), ("guest disconnected", -1)]
+    (file,) = tmp_path.glob("*.mcap")
+    assert replay(file, Following).total == 0
+
+
+def test_a_viewer_that_leaves_as_it_takes_a_seat_is_disconnected() -> None:
+    with PipelineExecutor(Following) as executor:
+        executor.connect()
+        host, session = executor._host, executor._session
+        host.receive_message(ClientJoined(session, "guest", "viewer", 0.0, None))
+        next(executor)
+        host.receive_message(ClientJoined(session, "guest", "controller", 0.0, 1))
+        host.receive_message(ClientLeft(session, "guest"))
+        next(executor)
+        next(executor)
+        assert executor.model.log[-1] == ("guest disconnected", -1)
+        assert not executor.model.seats[1].taken
