@@ -389,3 +389,18 @@ async def test_sessions_of_a_shared_model_have_the_seats_and_tracks_of_its_load(
     assert [replayed.code for replayed in replays] == [0, 0], [replayed.out for replayed in replays]
     tracks = {frame.track for file in files for frame in read_recording(file).frames()}
     assert tracks == {"main_video@0", "main_video@1", "extra@0", "extra@1"}
+
+
+async def test_a_seat_is_kept_in_a_model_that_knows_all_clients(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project", MODEL.replace("@connected", "@session_started"))
+    with listening(project, "--resume-grace", "20") as server:
+        server.wait_for("ready in")
+        async with client(server.url) as host, client(server.url, role="viewer"):
+            welcome = await host.data("reactor.welcome", role="controller")
+            async with playing(server, 1) as (guest,):
+                assert guest.seat == 1
+                await drop(host)
+                assert await who(guest) == {"seat": 1, "log": "+0+1"}
+                async with client(server.url, resume=welcome["resume"]) as again:
+                    answer = await again.ask("who", {})
+                    assert answer["data"]["message"]["data"] == {"seat": 0, "log": "+0+1"}

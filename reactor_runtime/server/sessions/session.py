@@ -96,7 +96,8 @@ class ServedSession:
         self.stepped = stepped
         # Frames and pieces of sound of the controller since the last request for steps, by track.
         self._media_counts: dict[str, int] = {}
-        self.clients: dict[str, Client] = {controller.id: controller} if has_clients else {}
+        # Those that the model knows; of several seats the controllers are not among them, since they may resume.
+        self.clients: dict[str, Client] = {controller.id: controller} if has_clients and seats == 1 else {}
         self._grace: Timer | None = None
         # Who sends each input track, and since when it is silent.
         self._sources: dict[str, tuple[Client, float]] = {}
@@ -298,6 +299,7 @@ class ServedSession:
             # It has watched, as a viewer; or it has come for the seat.
             self._report_client(client)
         if self.has_several_seats:
+            self.clients.pop(client.id, None)
             self._hold_if_deserted()
         seat.start_turn(self._clock.now(), client.used_s)
 
