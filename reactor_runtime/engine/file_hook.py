@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.clock import Clock
-from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher
+from reactor_runtime.engine.dispatch import HOST, CheckedEvent, Dispatcher
 from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
@@ -55,7 +55,8 @@ class FileHook:
             (parameter,) = spec.arguments.names
             session, data = current[0], json.dumps({parameter: {"upload": file.id}})
             sender = session.find_client(client) or session.controller
-            checked = self._check(ClientEvent(session.id, sender.id, None, spec.name, data))
+            event = ClientEvent(session.id, sender.id, None, spec.name, data, seat=sender.seat or HOST)
+            checked = self._check(event)
             # The file may have made room for newer ones.
             if isinstance(checked, CheckedEvent):
                 current[1].accept(checked)

@@ -22,10 +22,12 @@ from reactor_runtime.interface import (
     PipelineExecutor,
     ReactorModel,
     ReactorPipeline,
+    UploadedFile,
     Video,
     VideoModel,
     connected,
     disconnected,
+    file_uploaded,
     get_ctx,
     joined,
     session_started,
@@ -428,3 +430,22 @@ def test_a_viewer_that_leaves_as_it_takes_a_seat_is_disconnected() -> None:
         next(executor)
         assert executor.model.log[-1] == ("guest disconnected", -1)
         assert not executor.model.seats[1].taken
+
+
+class Painted(Game):
+    @file_uploaded
+    def on_file(self, file: UploadedFile, client: ClientInfo) -> None:
+        assert client.seat is not None
+        self.places[client.seat] += len(file.read())
+
+
+def test_a_file_is_of_the_seat_of_its_client() -> None:
+    with Studio(Painted) as studio:
+        studio.connect()
+        second = studio.join()
+        studio.run(0.2)
+        studio._slot.uploads.add(UploadedFile(b"ten bytes."), second.id)
+        studio.run(2.5)
+        newest = {frame.seat: (int(frame.array[0, 0, 0]) - 100, frame.applied) for frame in studio.frames}
+        assert newest[0] == (0, 0)
+        assert newest[1] == (10, 1)

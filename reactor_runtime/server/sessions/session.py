@@ -439,7 +439,9 @@ class ServedSession:
         """Return the client whose key this is; None for a wrong one, and if the client has left a shared session."""
         of_clients = {self.upload_key_of(each): each for each in self.clients}
         if self.has_several_seats:
-            of_clients = {self.upload_key_of(each.id): each.id for each in self.controllers}
+            # The model knows a client that has resumed by its first connection.
+            seats = [(seat.controller, seat.client_id) for seat in self.seats if not seat.is_free]
+            of_clients = {self.upload_key_of(client.id): known for client, known in seats if client is not None}
         by_client = shared or self.has_several_seats
         keys = of_clients if by_client else {self.upload_key: self.seats[0].client_id}
         given = key.encode(errors="replace")

@@ -278,3 +278,15 @@ async def test_clients_that_come_at_the_same_time_share_a_session(services: Admi
     services.begin()
     services.begin(2)
     assert [session_of(services).controllers, session_of(services, 2).controllers] == [[first, second], [private]]
+
+
+async def test_the_files_of_a_client_that_has_resumed_are_those_of_the_one_that_the_model_knows(
+    services: AdmissionFixture,
+) -> None:
+    _, second = begun(services, 2)
+    session = session_of(services)
+    secret = session.seats[1].resume_secret
+    services.admission.detach(second, lost=True)
+    again = come(services, resume=str(secret))
+    assert session.uploader(session.upload_key_of(again.id), shared=False) == second.id
+    assert session.uploader(session.upload_key_of(second.id), shared=False) is None
