@@ -125,7 +125,7 @@ class Inbound:
         if served is None or served[0].phase is SessionPhase.STARTING:
             client.send_error(ErrorCode.NOT_CONTROLLER, "the session has not started: there is nothing to keep")
         else:
-            served[0].keep_recording()
+            served[0].keep_recording(client)
 
     def _sends_to(self, client: Client) -> tuple[ServedSession, Engine] | None:
         """Return the session that a client may send to, and its engine."""

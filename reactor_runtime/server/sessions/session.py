@@ -12,6 +12,7 @@ import hashlib
 import logging
 import math
 import secrets
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Any
@@ -118,6 +119,8 @@ class ServedSession:
         self._is_held = False
         self._early: list[ipc.ClientEvent | ipc.ClientMedia | ipc.StepRequest] = []
         self._untaken: dict[str, asyncio.Event] = {}
+        # Who waits for the answers to requests to keep the recording, in their order.
+        self._keepers: deque[Client] = deque()
 
     def _make_turn(self, seat: SessionSeat) -> Turn:
         return Turn(
@@ -191,8 +194,9 @@ class ServedSession:
         for seat, fields in zip(self.seats, started.seats, strict=False):
             seat.state = fields
 
-    def keep_recording(self) -> None:
-        """Save a recording of the session so far; the engine's answer is for its controller."""
+    def keep_recording(self, client: Client) -> None:
+        """Save a recording of the session so far; the engine's answer is for this client."""
+        self._keepers.append(client)
         self._send(ipc.KeepRecording(self.id))
 
     def on_started(self, started: ipc.Started) -> None:
@@ -479,7 +483,10 @@ class ServedSession:
                 self._untaken.pop(message.id).set()
             case ipc.Kept():
                 kept = {"file": message.file, "message": message.message, "hint": message.hint}
-                self.controller.send_message("reactor.keep", {name: value or None for name, value in kept.items()})
+                client = self._keepers.popleft()
+                # The controller may have resumed since.
+                receiver = client if client in self._subscribers else self.controller
+                receiver.send_message("reactor.keep", {name: value or None for name, value in kept.items()})
             case ipc.TraceSpans():
                 if self.controller.metrics.trace is not None:
                     self.controller.metrics.trace.spans(message, self.controller.ids.get("engine", ""))

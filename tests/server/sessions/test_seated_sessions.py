@@ -290,3 +290,13 @@ async def test_the_files_of_a_client_that_has_resumed_are_those_of_the_one_that_
     again = come(services, resume=str(secret))
     assert session.uploader(session.upload_key_of(again.id), shared=False) == second.id
     assert session.uploader(session.upload_key_of(second.id), shared=False) is None
+
+
+async def test_a_client_that_keeps_the_recording_gets_the_answer(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    session = session_of(services)
+    for number, client in enumerate((second, first)):
+        session.keep_recording(client)
+        session.on_engine_message(ipc.Kept(session.id, f"{number}.mcap", "", ""))
+    kept = [[data["file"] for kind, data in await told(client) if kind == "reactor.keep"] for client in (first, second)]
+    assert kept == [["1.mcap"], ["0.mcap"]]
