@@ -152,3 +152,28 @@ async def test_every_frame_of_two_tracks_is_recorded_with_batches_a_flush_and_an
         level = frame.frame % 200
         assert abs(jpeg.decode(frame.content).mean() - (level if frame.track == "left" else 255 - level)) < 3
     assert {jpeg.read_header(frame.content).width for frame in found if isinstance(frame.content, bytes)} == {64, 128}
+
+
+FILES = """
+from reactor_runtime.media import jpeg
+
+
+class MyModel(ReactorPipeline):
+    state: InputState
+    output: MyOutput
+    fps = 60
+
+    def inference(self):
+        for number in range(10_000):
+            file = jpeg.encode(gray(100 + number % 50, 64, 96), quality=95)
+            # As of a camera that writes a thumbnail.
+            yield file[:2] + b"\\xff\\xe1\\xea\\x62" + bytes(60_000) + file[2:]
+"""
+
+
+async def test_a_frame_that_is_a_file_is_recorded_as_it_is(tmp_path: Path) -> None:
+    recording, frames = await recorded(write_project(tmp_path / "project", FILES), "--record-video")
+    found = jpegs(recording)
+    assert min(map(len, found.values())) > 60_000
+    assert sorted(found) == list(range(len(recording.outputs)))
+    assert all(np.array_equal(jpeg.decode(found[frame.seq]), frame.array) for frame in frames)

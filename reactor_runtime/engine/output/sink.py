@@ -38,7 +38,8 @@ Payload = NDArray[np.generic] | JpegFrame | Black
 class Piece:
     """Hold the frame or sound of one track in a bundle; `at` is when it is due, `metadata` JSON text or "".
 
-    `on_file` gets the file into which the server encodes the frame, b"" if it has not, before the bundle is released.
+    `on_file` gets the file into which the server encodes the frame, b"" if it has not, before the bundle is released;
+    that of a frame that is a JPEG when the bundle is sent.
     """
 
     track: TrackSpec
@@ -143,7 +144,12 @@ class IpcSink:
 
     def _written(self, bundle: OutgoingBundle) -> Bundle:
         arrays = [_memory_of(piece.payload) for piece in bundle.pieces if not isinstance(piece.payload, Black)]
-        on_files = [(piece.payload.shape, piece.on_file) for piece in bundle.pieces if piece.on_file is not None]
+        # A frame that is a file needs no room for one.
+        on_files = [
+            (piece.payload.shape, piece.on_file)
+            for piece in bundle.pieces
+            if piece.on_file is not None and not isinstance(piece.payload, JpegFrame)
+        ]
         sizes = [room_for(*shape[:2]) for shape, _ in on_files]
         offsets = self._ring.write(self._place_of(bundle.number), arrays, sizes) if arrays else []
         rooms = offsets[len(arrays) :]
@@ -157,9 +163,13 @@ class IpcSink:
                 frames.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width, seat=seat))
             elif piece.track.kind == "video":
                 height, width, _ = payload.shape
-                room = -1 if piece.on_file is None else next(next_rooms)
-                size = len(payload.data) if isinstance(payload, JpegFrame) else 0
-                place = next(places)
+                room, size, place = -1, 0, next(places)
+                if isinstance(payload, JpegFrame):
+                    size = len(payload.data)
+                    if piece.on_file is not None:
+                        piece.on_file(payload.data)
+                elif piece.on_file is not None:
+                    room = next(next_rooms)
                 frames.append(
                     BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata, size, room, seat)
                 )

@@ -39,7 +39,7 @@ NO_FILES: Mapping[str, OnFile] = MappingProxyType({})
 class UnpackedBundle(dict[TrackSpec, Payload]):
     """Hold the payloads of one bundle by track, and the `metadata` of its frames by the track's key, as JSON text.
 
-    `on_files` has, by the track's name, what gets the file into which the server encodes a frame.
+    `on_files` has, by the track's key, what gets the file into which the server encodes a frame.
     """
 
     __slots__ = ("metadata", "on_files")

@@ -180,8 +180,6 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
         for source in job.files:
             frame_header = header(source, bundle.due, source.metadata)
             file = ring.file(source.offset, source.jpeg_bytes)
-            if source.room >= 0:
-                ring.put_file(source.room, file, room_for(source.height, source.width))
             # The author may have got the file from a client of Reactor, with a header of its own.
             data = replace_header(DEFAULT.container, frame_header, file)
             top = {DEFAULT: {TOP: MediaFile("video", frame_header, data)}}
