@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.testing import PipelineExecutor
 from tests.cli.command import reactor
 from tests.clips.reading import frames_of
+from tests.template_projects import own_modules
 
 APP = """\
 import random
@@ -127,13 +127,9 @@ def test_the_folder_has_the_movie_the_results_and_the_files_of_each_step(tmp_pat
     assert (directory / "again" / "000005" / "number.txt").read_text() == numbers[-1]
 
 
-def test_an_executor_has_the_files_and_the_error_of_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project(tmp_path, APP, "MyApp")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "pipeline", raising=False)
-    pipeline = importlib.import_module("pipeline")
-
-    with PipelineExecutor(pipeline.MyApp) as executor:
+def test_an_executor_has_the_files_and_the_error_of_a_step(tmp_path: Path) -> None:
+    directory = project(tmp_path, APP, "MyApp")
+    with own_modules(), PipelineExecutor[Any](import_class(directory, "pipeline", "MyApp")) as executor:
         executor.connect()
         first = next(executor)
         assert list(first.files) == ["number.txt"]

@@ -23,6 +23,7 @@ from tests.clients.test_types import DECLARED, members
 
 ARRAYS = {"array", "delayMs", "wav"}  # of numpy, and of a clock that is set by the server's
 VIDEO = {"arrivedS", "data", "earlier", "number"}  # of files of video, which the page does not write
+# `welcome` of JavaScript has the room and the seats.
 ONLY_IN_PYTHON = {
     "aclose",
     "arrived",
@@ -33,6 +34,9 @@ ONLY_IN_PYTHON = {
     "latest",
     "reloads",
     "requestKey",
+    "room",
+    "seat",
+    "seats",
     "sound",
     "statuses",
 }
@@ -45,6 +49,7 @@ ONLY_IN_JAVASCRIPT = {
     "reconnect",
     "speaker",
     "stream",
+    "welcome",
 }
 
 

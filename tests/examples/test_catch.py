@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +11,7 @@ import pytest
 
 from reactor_runtime.testing import PipelineExecutor
 from tests.cli.command import reactor
+from tests.examples.example_modules import import_from
 from tests.forks import ROOT
 
 EXAMPLE = ROOT / "examples" / "catch"
@@ -21,15 +19,9 @@ RULES = {"message": "played", "reward": "reward", "terminated": "landed"}
 gym = pytest.importorskip("reactor_runtime.client.gym")
 
 
-def imported(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(EXAMPLE)
-    monkeypatch.delitem(sys.modules, name, raising=False)
-    return importlib.import_module(name)
-
-
 @pytest.fixture
 def env(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    with PipelineExecutor(imported("pipeline", monkeypatch).Catch) as executor:
+    with PipelineExecutor(import_from("catch", "pipeline", monkeypatch).Catch) as executor:
         executor.connect(stepped=True)
         yield gym.Env(executor, environment=RULES)
 
@@ -59,7 +51,7 @@ def test_a_paddle_below_the_ball_gets_the_reward(env: Any) -> None:
 def test_a_policy_learns_to_catch(
     env: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train = imported("train", monkeypatch)
+    train = import_from("catch", "train", monkeypatch)
     score, steps = train.train(env, 60_000, 1)
     assert score >= train.GOAL
     assert steps <= 60_000

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
 from reactor_runtime.testing import Studio
-from tests.docs.snippets import ROOT
+from tests.examples.example_modules import import_from
 
 pytest.importorskip("mediapipe", reason="pip install mediapipe==0.10.21 brings its weights")
 
 
 def test_an_empty_room_is_all_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(ROOT / "examples" / "matte")
-    monkeypatch.delitem(sys.modules, "pipeline", raising=False)
-    model: Any = importlib.import_module("pipeline").Matte
+    model: Any = import_from("matte", "pipeline", monkeypatch).Matte
     room = np.full((120, 160, 3), 90, np.uint8)
     with Studio(model) as studio:
         studio.connect()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from reactor_runtime.testing import Studio
-from tests.docs.snippets import ROOT
+from tests.examples.example_modules import import_from
 
-EXAMPLE = ROOT / "examples" / "speech"
 RATE = 16_000
 PIECE = RATE // 50
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.* deprecated:DeprecationWarning")
@@ -23,9 +20,7 @@ pytest.importorskip("silero_vad", reason="pip install silero-vad brings its weig
 
 @pytest.fixture
 def studio(monkeypatch: pytest.MonkeyPatch) -> Iterator[Studio[Any]]:
-    monkeypatch.syspath_prepend(EXAMPLE)
-    monkeypatch.delitem(sys.modules, "pipeline", raising=False)
-    with Studio(importlib.import_module("pipeline").Speech) as studio:
+    with Studio(import_from("speech", "pipeline", monkeypatch).Speech) as studio:
         studio.connect()
         yield studio
 

@@ -200,6 +200,7 @@ def test_lent_arrays_stay_where_they_are_when_the_memory_grows(memory: int) -> N
     assert (reader.frame(offset, 8, 10) == 7).all()
 
 
+@pytest.mark.process
 def test_a_forked_child_is_lent_memory_of_its_own(memory: int) -> None:
     writer = RingWriter(memory)
     with warnings.catch_warnings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -412,7 +412,7 @@ def watch_and_play(studio: Studio[Any]) -> None:
 def test_a_viewer_that_the_model_knows_can_take_a_seat(tmp_path: Path) -> None:
     with recorded(Following, tmp_path) as studio:
         watch_and_play(studio)
-        log = list(studio.model.log)
+        log = list(cast("Following", studio.model).log)
     assert log[2:] == [("guest connected", -1), ("joined", 1), ("left at left", 1), ("guest disconnected", -1)]
     (file,) = tmp_path.glob("*.mcap")
     assert replay(file, Following).total == 0

@@ -101,7 +101,7 @@ export class ClientProtocol {
     else if (phase === "failed") this.#end({ phase: "ended", reason: phase, detail: message });
     else if (phase === "ended" && this.role === "controller") this.#end({ phase, reason, detail: message });
     else if (phase === "ended") this.#leave({ phase: "waiting", ...this.#position, reason, detail: message });
-    // The others do not change the status.
+    // preparing, ending, idle, stopping, away, resumed, lost, warning
     else if (phase !== "started") this.#handlers.emit(phase, rest);
   }
 

@@ -90,6 +90,8 @@ export interface EventSchema {
   parameters: Record<string, unknown>;
   /** The types of the message in the event's reply, null for none; null if they are not declared. */
   replies?: (string | null)[] | null;
+  /** In a session with several seats: whether only the first of them may send it. */
+  host?: boolean;
 }
 
 export interface Schema {
