@@ -91,6 +91,15 @@ def check_copy(version: Version) -> None:
         raise LoadError(f"{model.__name__} can't be copied: {error}", hint=hint, where=location_of(model)) from error
 
 
+def with_made_outputs(contract: Contract, model: Model) -> Contract:
+    """Return the contract with the tracks that `load()` has made; raise LoadError for tracks that clash."""
+    try:
+        return contract.with_made_outputs(model)
+    except TypeError as error:
+        name, where = contract.model.__name__, location_of(contract.model, "load")
+        raise LoadError(f"{name}.tracks after load(): {error}", where=where) from error
+
+
 def _is_in_loop() -> bool:
     try:
         asyncio.get_running_loop()

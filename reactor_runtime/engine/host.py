@@ -105,6 +105,7 @@ class Host:
                 self.slots[0].attach(model, contract)
                 author.call_load(model, config, project)
                 contract.style.check_loaded(model)
+                author.with_made_outputs(contract, model)
                 if loaded_seats(model) != self.slots[0].served.contract.seats:
                     raise errors.LoadError(OTHER_SEATS, where=location_of(contract.model, "load"))
             except errors.ReactorError:

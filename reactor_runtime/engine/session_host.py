@@ -158,22 +158,21 @@ class SessionHost:
 
         Raises LoadError for tracks that clash, and for a rate that is none.
         """
-        version, what = self.served.version, "tracks"
+        version = self.served.version
+        loaded = author.with_made_outputs(contract, version.model)
+        if loaded is not version.contract:
+            self.served.version = replace(version, contract=loaded)
+            self._state.set_seats(loaded.seats)
+            self._emitter.on_new_version()
+        if loaded.has_seats:
+            version.model.seats = self._state.seats
         try:
-            loaded = contract.with_made_outputs(version.model)
-            if loaded is not version.contract:
-                self.served.version = replace(version, contract=loaded)
-                self._state.set_seats(loaded.seats)
-                self._emitter.on_new_version()
-            if loaded.has_seats:
-                version.model.seats = self._state.seats
-            what = "fps"
             fps = contract.with_current_rate().fps
             if fps is not None and fps != contract.fps:
                 self._emitter.pace.pin(fps)
         except (TypeError, ValueError) as error:
             where = location_of(contract.model, "load")
-            raise errors.LoadError(f"{contract.model.__name__}.{what} after load(): {error}", where=where) from error
+            raise errors.LoadError(f"{contract.model.__name__}.fps after load(): {error}", where=where) from error
 
     def attach(self, model: Model, contract: Contract) -> None:
         """Attach the inputs and the runtime of the sessions to an instance of the author's class."""

@@ -167,6 +167,21 @@ def test_a_reload_of_the_code_keeps_them_and_a_new_load_may_make_others(project:
             assert "".join(frame.track for frame in executor.frames) == tracks
 
 
+def test_new_code_whose_tracks_clash_with_those_of_load_leaves_the_old_code() -> None:
+    class Sound(Output):
+        p0: Audio
+
+    class Heard(Views):
+        output: Sound
+
+    with PipelineExecutor(Views) as executor:
+        executor.connect()
+        next(executor)
+        with pytest.raises(LoadError, match="track 'p0' is audio at 48000 Hz in Sound and video in Output"):
+            executor.reload(Heard)
+        assert next(executor).output.p1[0, 0, 0] == 1
+
+
 def test_a_recording_is_replayed_with_the_same_config_alone(tmp_path: Path) -> None:
     with recorded(Views, tmp_path, {"players": 3}) as studio:
         studio.run(0.3)

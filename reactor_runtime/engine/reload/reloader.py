@@ -21,7 +21,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.seat import seats_of
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.config import GivenConfig, is_same
-from reactor_runtime.engine.author import session_failure
+from reactor_runtime.engine.author import session_failure, with_made_outputs
 from reactor_runtime.engine.leaks import kept_model_warning
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
@@ -409,6 +409,7 @@ class Reloader:
             else:
                 trial.undo.insert(0, migration.undo)
                 trial.note = _outdated(self._served.model, execution, self._modules)
+                with_made_outputs(candidate.contract, self._served.model)
                 return self._served.model
         self._report("loading", reason)
         return self._loading.load_again(candidate.contract, self._given)
