@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from reactor_runtime import InputState, Output, ReactorPipeline, Video, config, connected, manifest
+from reactor_runtime import Input, InputState, Output, ReactorPipeline, Video, config, connected, manifest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.model_config import config_of
@@ -319,6 +321,40 @@ def test_the_line_that_starts_a_thread_is_found_in_a_project_about_asyncio(tmp_p
             threads[number] = model["thread"]
             leaks = guard.compare()
     assert [str(leak.warning.where) for leak in leaks] == [f"{file}:4:1"]
+
+
+class Camera(Input):
+    camera: Video
+
+
+class Waiting(ReactorPipeline):
+    """Hold a frame in each step, which ends with an exception when the session does."""
+
+    state: InputState
+    input: Camera
+    output: Picture
+    held: ClassVar[list[weakref.ref[Any]]] = []
+
+    async def inference(self) -> AsyncIterator[Any]:
+        while True:
+            picture = frame(100)
+            self.held.append(weakref.ref(picture))
+            await asyncio.sleep(0.005)
+            self.input.camera.try_read()
+            yield Picture(picture)
+
+
+async def test_a_session_that_is_stopped_in_a_step_frees_what_the_step_holds(tmp_path: Path) -> None:
+    model = Waiting()
+    model.load({})
+    Waiting.held.clear()
+    gc.collect()
+    gc.disable()
+    try:
+        assert await leaks_of(model, 3, project=tmp_path, session_s=0.05) == []
+        assert all(picture() is None for picture in Waiting.held)
+    finally:
+        gc.enable()
 
 
 def leaks_of_template(name: str, folder: Path) -> list[str]:

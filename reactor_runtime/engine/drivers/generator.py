@@ -108,10 +108,12 @@ class GeneratorDriver:
         hooks = SessionHooks(self._served, session, self._state, connected, self._inputs)
         try:
             await self._run_session(session, dispatcher, hooks)
-        except (SessionStopped, BufferClosed):
+        except (SessionStopped, BufferClosed) as stopped:
             # In a running session the author closed the buffer that the model reads: an error of the model.
             if not session.stopping:
                 raise
+            # Its frames refer to the task that raised it, and the task to it: what the step holds would stay in memory.
+            stopped.__traceback__ = None
             logger.debug("session stopped while the model was waiting id=%s", session.id)
         finally:
             connected.clear()
