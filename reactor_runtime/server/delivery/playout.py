@@ -21,7 +21,7 @@ from reactor_runtime.ipc.messages import Bundle, Credit
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encoder import Encoder
-from reactor_runtime.server.encoding.jobs import RungsInUse, merge_frames, plan_jobs, run_job
+from reactor_runtime.server.encoding.jobs import RungsInUse, TrackOfSeat, merge_frames, plan_jobs, run_job
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.telemetry.trace_events import Stages
 
@@ -98,7 +98,7 @@ class Playout:
         self._started_at = 0.0
         self._not_before = 0.0
         self._flushed = False
-        self._tracks_since_flush: set[str] = set()
+        self._tracks_since_flush: set[TrackOfSeat] = set()
         self.times = RecentStageTimes()
         self._metrics = metrics or Metrics()
 
@@ -152,11 +152,12 @@ class Playout:
         work = [partial(run_job, recorded, ring, 0.0, (), job) for job in jobs]
         self._encoder.submit(work, lambda _: self._send_credit(credit))
 
-    def _first_after_flush(self, bundle: Bundle) -> set[str]:
-        """Return the tracks of which this is the first bundle after a flush."""
+    def _first_after_flush(self, bundle: Bundle) -> set[TrackOfSeat]:
+        """Return the tracks, each with its seat, of which this is the first bundle after a flush."""
         if not self._flushed:
             return set()
-        tracks = [frame.track for frame in bundle.frames] + [sound.track for sound in bundle.sounds]
+        tracks = [(frame.track, frame.seat) for frame in bundle.frames]
+        tracks += [(sound.track, sound.seat) for sound in bundle.sounds]
         first = set(tracks) - self._tracks_since_flush
         self._tracks_since_flush |= first
         return first

@@ -26,6 +26,8 @@ from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 # The rungs that clients are on by encoding, the best first; the default encoding, if in use, is the first.
 RungsInUse = Mapping[TrackEncoding, Sequence[int]]
+# The name of a track, and the seat that its frames are for, None for all.
+TrackOfSeat = tuple[str, int | None]
 
 
 class Band(NamedTuple):
@@ -161,7 +163,9 @@ def _split(task: FrameTask, threads: int) -> list[FrameTask]:
     return [task._replace(band=Band(rows, number, parts)) for number, rows in enumerate(bands)]
 
 
-def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Collection[str], job: Job) -> Encoded:
+def run_job(
+    bundle: Bundle, ring: RingReader, started_at: float, after_flush: Collection[TrackOfSeat], job: Job
+) -> Encoded:
     """Encode a job's part of a bundle; runs on an encoder thread.
 
     Frames of the tracks in `after_flush` get the flag for that.
@@ -169,7 +173,7 @@ def run_job(bundle: Bundle, ring: RingReader, started_at: float, after_flush: Co
     began = time.monotonic()
 
     def header(part: BundleFrame | BundleSound, at: float, metadata: str = "") -> MediaHeader:
-        flag = FrameFlag.AFTER_FLUSH if part.track in after_flush else FrameFlag(0)
+        flag = FrameFlag.AFTER_FLUSH if (part.track, part.seat) in after_flush else FrameFlag(0)
         pts_us = max(0, round((at - started_at) * 1e6))
         applied = bundle.others_applied[part.seat - 1] if part.seat else bundle.applied
         return MediaHeader(part.track, part.seq, pts_us, bundle.wall_us, applied, flag, metadata.encode())

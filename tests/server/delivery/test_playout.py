@@ -70,11 +70,18 @@ class PlayoutFixture:
         self.shown.append((sound.track, round(self.clock.now() - 1000.0, 4)))
 
     def put_frame(
-        self, number: int, due: float, *, broken: bool = False, sound: bool = False, session: str = "s"
+        self,
+        number: int,
+        due: float,
+        *,
+        broken: bool = False,
+        sound: bool = False,
+        session: str = "s",
+        seat: int | None = None,
     ) -> None:
         """Queue a frame that is due `due` seconds after the start; a `broken` one fails to encode."""
         (offset,) = written(self.writer, number, [frame(number)])
-        picture = BundleFrame("video", number, 1 << 40 if broken else offset, 2, 2)
+        picture = BundleFrame("video", number, 1 << 40 if broken else offset, 2, 2, seat=seat)
         sounds = (BundleSound("audio", number, 0, 1, 6, 48000, 1000.0 + due),) if sound else ()
         bundle = Bundle(
             session=session,
@@ -87,6 +94,7 @@ class PlayoutFixture:
             step_s=0.0,
             frames=(picture,),
             sounds=sounds,
+            others_applied=() if seat is None else (3,),
         )
         self.playout.put_bundle(bundle, self.reader)
 
@@ -276,6 +284,15 @@ async def test_the_first_frame_after_each_flush_is_flagged(fixture: PlayoutFixtu
         fixture.encoder.run_all()
         await fixture.clock.advance(0.1)
     assert [header.flags for header in fixture.headers] == [FrameFlag.AFTER_FLUSH, 0] * 2
+
+
+async def test_the_first_frame_of_each_seat_after_a_flush_is_flagged(fixture: PlayoutFixture) -> None:
+    fixture.playout.flush(before=0)
+    for number, seat in enumerate([0, 1, 1, 0]):
+        fixture.put_frame(number, 0.1 * (number + 1), seat=seat)
+        fixture.encoder.run_all()
+        await fixture.clock.advance(0.1)
+    assert [header.flags for header in fixture.headers] == [FrameFlag.AFTER_FLUSH, FrameFlag.AFTER_FLUSH, 0, 0]
 
 
 async def test_a_flush_keeps_newer_frames(fixture: PlayoutFixture) -> None:
