@@ -34,7 +34,6 @@ from reactor_runtime.engine.session_file import ReloadedFiles, SessionFile, Writ
 from reactor_runtime.engine.session_log import OnFile, ReloadOutcome
 from reactor_runtime.errors import UsageError
 from reactor_runtime.ipc.messages import ClientEvent, Kept, StartSession
-from reactor_runtime.media import jpeg
 from reactor_runtime.recording.contracts import contract_differences
 from reactor_runtime.recording.entries import (
     EndEntry,
@@ -218,11 +217,11 @@ class _SessionRecorder:
                     self._writing.put(FrameEntry(track, number, frames[track].copy()), frames[track].nbytes)
         return on_files
 
-    def _put_file(self, track: str, number: int, file: bytes) -> None:
+    def _put_file(self, track: str, number: int, file: bytes, quality: int) -> None:
         # The file of another session may be open by now.
         if file and not self._ended:
             kept = file if self._writing.half_empty else b""
-            self._writing.put(FrameEntry(track, number, kept, jpeg.QUALITY), ENTRY_BYTES + len(kept))
+            self._writing.put(FrameEntry(track, number, kept, quality), ENTRY_BYTES + len(kept))
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool = False) -> None:
         self._end_at_other_contract()

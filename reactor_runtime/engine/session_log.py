@@ -15,7 +15,7 @@ from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.entries import Metadata, ReloadKind
 
 # Gets the file into which the server encodes a frame, b"" if it has not.
-OnFile = Callable[[bytes], object]
+OnFile = Callable[[bytes, int], object]
 _logs_messages: ContextVar[bool] = ContextVar("reactor_logs_messages", default=True)
 
 

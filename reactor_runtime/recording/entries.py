@@ -19,6 +19,8 @@ T = TypeVar("T")
 # The limits for a frame that a model may return, and for a piece of sound: two minutes at the highest rate.
 MOST_SIDE = 4096
 MOST_SAMPLES = 120 * 384_000
+# Of a JPEG that the model made.
+OWN_QUALITY = 0
 # Maps each track of an output to its arrays: one for each frame of a batch.
 Pieces = dict[str, list[NDArray[Any]]]
 # Maps tracks to the metadata of each frame of an output.
@@ -176,7 +178,8 @@ class OutputEntry:
 class FrameEntry:
     """Record frame number `frame` of a track, counted over the session.
 
-    `content` is its pixels, or a JPEG of this `quality`; b"" if that is left out because the disk is too slow.
+    `content` is its pixels, or a JPEG of this `quality`, OWN_QUALITY for one that the model made; b"" if that is left
+    out because the disk is too slow.
     """
 
     track: str

@@ -26,6 +26,7 @@ from reactor_runtime.errors import UsageError
 from reactor_runtime.recording.configs import parse_config
 from reactor_runtime.recording.contracts import check_contract, kinds_of
 from reactor_runtime.recording.entries import (
+    OWN_QUALITY,
     Count,
     EndEntry,
     Entry,
@@ -283,7 +284,7 @@ class _FramePlace:
     track: str
     frame: Count
     shape: tuple[int, int, int] | None = None
-    quality: Annotated[int, Field(ge=1, le=100)] | None = None
+    quality: Annotated[int, Field(ge=OWN_QUALITY, le=100)] | None = None
 
 
 @dataclass(frozen=True, slots=True)

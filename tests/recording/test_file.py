@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reactor_runtime.errors import UsageError
 from reactor_runtime.recording.entries import (
+    OWN_QUALITY,
     EndEntry,
     Entry,
     ErrorEntry,
@@ -61,6 +62,7 @@ ENTRIES: list[Entry] = [
     FrameEntry("main_video", 0, PIXELS),
     FrameEntry("main_video", 1, b"\xff\xd8", 85),
     FrameEntry("main_video", 2, b"", 85),
+    FrameEntry("main_video", 3, b"\xff\xd8", OWN_QUALITY),
     MessageEntry(3, "nudged", {"total": 5}),
     EndEntry(3, "the model failed"),
 ]

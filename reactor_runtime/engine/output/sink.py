@@ -16,7 +16,9 @@ from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.credits import MOST_SESSIONS
 from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, EventApplied, MessageSent, ToServer
 from reactor_runtime.ipc.ring import RingWriter, room_for
+from reactor_runtime.media import jpeg
 from reactor_runtime.media.jpeg_frame import JpegFrame
+from reactor_runtime.recording.entries import OWN_QUALITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ Payload = NDArray[np.generic] | JpegFrame | Black
 class Piece:
     """Hold the frame or sound of one track in a bundle; `at` is when it is due, `metadata` JSON text or "".
 
-    `on_file` gets the file into which the server encodes the frame, b"" if it has not, before the bundle is released;
-    that of a frame that is a JPEG when the bundle is sent.
+    `on_file` gets the file into which the server encodes the frame, b"" if it has not, and its quality, before the
+    bundle is released; that of a frame that is a JPEG when the bundle is sent.
     """
 
     track: TrackSpec
@@ -167,7 +169,7 @@ class IpcSink:
                 if isinstance(payload, JpegFrame):
                     size = len(payload.data)
                     if piece.on_file is not None:
-                        piece.on_file(payload.data)
+                        piece.on_file(payload.data, OWN_QUALITY)
                 elif piece.on_file is not None:
                     room = next(next_rooms)
                 frames.append(
@@ -202,7 +204,7 @@ class IpcSink:
 
     def release(self, number: int) -> None:
         for room, on_file in self._rooms.pop(number, ()):
-            on_file(self._ring.read_file(room))
+            on_file(self._ring.read_file(room), jpeg.QUALITY)
         self._ring.release(self._place_of(number))
 
     def _place_of(self, number: int) -> int:

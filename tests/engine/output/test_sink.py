@@ -91,7 +91,7 @@ def test_the_files_of_frames_are_passed_on_when_their_bundle_is_released(ends: E
     frame = np.zeros((8, 10, 3), np.uint8)
 
     def on_file(number: int) -> OnFile | None:
-        return None if number == 1 else lambda file: files.append((number, file))
+        return None if number == 1 else lambda file, _: files.append((number, file))
 
     pieces = tuple(Piece(VIDEO, number, frame, 0.0, on_file=on_file(number)) for number in range(4))
     ends.sink.send_bundle(replace(outgoing(7), pieces=pieces))
