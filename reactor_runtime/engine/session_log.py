@@ -14,7 +14,7 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.entries import Metadata, ReloadKind
 
-# Gets the file into which the server encodes a frame, b"" if it has not.
+# Gets the file into which the server encodes a frame, b"" if it has not, and its quality.
 OnFile = Callable[[bytes, int], object]
 _logs_messages: ContextVar[bool] = ContextVar("reactor_logs_messages", default=True)
 

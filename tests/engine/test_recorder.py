@@ -583,11 +583,11 @@ def test_the_files_of_frames_are_recorded_by_their_number_until_the_session_ends
         log.on_output(1, [{TRACK: frame(n)} for n in range(2)]),
         log.on_output(2, [{TRACK: frame(2)}]),
     )
-    third["video"](b"third")
-    second["video"](b"")
-    first["video"](b"first")
+    third["video"](b"third", 85)
+    second["video"](b"", 85)
+    first["video"](b"first", 85)
     log.on_end(2, "")
-    second["video"](b"late")
+    second["video"](b"late", 85)
     recorder.close()
     (file,) = tmp_path.iterdir()
     found = [(each.frame, each.content, each.quality) for each in read_recording(file).frames()]
@@ -602,7 +602,7 @@ def test_a_file_is_left_out_where_the_disk_is_too_slow_and_that_is_recorded(tmp_
     log.on_upload(SlowFile(b""))
     for step in range(3):
         (on_files,) = log.on_output(step, [{TRACK: frame(step)}])
-        on_files["video"](bytes(8_000))
+        on_files["video"](bytes(8_000), 85)
     SlowFile.written.set()
     recorder.close()
     (file,) = tmp_path.iterdir()
