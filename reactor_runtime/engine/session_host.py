@@ -296,6 +296,7 @@ class SessionHost:
             time.time(),
             failed=self._failed,
             on_idle=lambda: warm_up.on_idle(),
+            seats=self.served.contract.seats,
             batch=self._host.batch,
         )
         warm_up = WarmUp(

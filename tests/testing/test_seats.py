@@ -449,3 +449,14 @@ def test_a_file_is_of_the_seat_of_its_client() -> None:
         newest = {frame.seat: (int(frame.array[0, 0, 0]) - 100, frame.applied) for frame in studio.frames}
         assert newest[0] == (0, 0)
         assert newest[1] == (10, 1)
+
+
+class Prepared(Game):
+    warmup = 2
+
+
+def test_a_warm_up_is_a_session_with_as_many_seats() -> None:
+    with PipelineExecutor(Prepared) as executor:
+        executor.warm_up()
+        executor.connect()
+        assert places(executor) == [0, 0, 0, 0]
