@@ -159,6 +159,8 @@ def test_a_held_frame_has_no_delay(tmp_path: Path) -> None:
         server.wait_for_health("ready")
         with connect(url) as session:
             session.send("set_resting", resting=True)
+            # The frames made before are shown first; the statistics come once a second.
+            server.until(lambda: session.stats.get("fps") == {"main_video": 0.0}, "rest")
             outcome = reactor("connect", url, "--role", "viewer", "--json", "--seconds", "2.5", cwd=tmp_path)
     figures = [json.loads(line) for line in outcome.out.splitlines() if '"figures"' in line]
     assert [each["delay_ms"] for each in figures] == [None] * len(figures)

@@ -586,8 +586,8 @@ test("addresses of pages and sockets are understood", async () => {
   assert.deepEqual(asked, [
     "ws://example.org:81/ws?role=controller&redirect=1",
     "wss://example.org/demo/ws?role=controller&redirect=1",
-    "wss://example.org/demo/ws?token=abc&role=viewer&redirect=1",
+    "wss://example.org/demo/ws?role=viewer&token=abc&redirect=1",
     "ws://example.org/ws?role=controller&redirect=1",
-    "wss://example.org/demo/ws?token=other&role=controller&watch=1&redirect=1",
+    "wss://example.org/demo/ws?role=controller&watch=1&token=other&redirect=1",
   ]);
 });
