@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from reactor_cli.common_options import (
     read_project,
     typer_parser,
 )
+from reactor_cli.errors import print_failures_alone
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
@@ -132,9 +132,7 @@ def _render(
     inputs = [file.path for file in script.media]
     # Before load(), which may take minutes, unless that makes all of the tracks.
     clip = open_clip(out, clip_tracks(contract), inputs=inputs) if contract.outputs else None
-    # This command prints a failure as its error.
-    for name in ("host", "dispatch"):
-        logging.getLogger(f"reactor_runtime.engine.{name}").setLevel(logging.CRITICAL)
+    print_failures_alone()
     with RunProgress("rendering", seconds, "s") as progress:
 
         def show(played: Played) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 import threading
 import time
@@ -28,6 +27,7 @@ from reactor_cli.common_options import (
     project_config,
     read_project,
 )
+from reactor_cli.errors import print_failures_alone
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_progress import RunProgress
@@ -249,8 +249,7 @@ def _replay(
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=given)
     refuse_other_contract(recording, contract)
     frame_diff = FrameDiff(recording) if with_diff and recording.stored_frames else None
-    # This command prints a failure as its error.
-    logging.getLogger("reactor_runtime.engine.session_host").setLevel(logging.CRITICAL)
+    print_failures_alone()
     tracks = recording.header.contract["tracks"]
     rates = {track["name"]: track.get("sample_rate") for track in tracks if track["direction"] == "out"}
     with (

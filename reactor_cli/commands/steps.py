@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import typer
 
 from reactor_cli import console
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_config, read_project
+from reactor_cli.errors import print_failures_alone
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
@@ -104,9 +104,7 @@ def _make(
         raise UsageError(f"{contract.model.__name__} has no steps, only a ReactorPipeline or ReactorApp has")
     script = Script() if script_path is None else read_script(script_path, contract)
     results = StepResults(out, model=checked.model, seed=seed)
-    # This command prints a failure as its error.
-    for name in ("host", "dispatch"):
-        logging.getLogger(f"reactor_runtime.engine.{name}").setLevel(logging.CRITICAL)
+    print_failures_alone()
     with RunProgress("making steps", count, "steps") as progress, _closed(results):
 
         def on_made(made: StepMade) -> None:

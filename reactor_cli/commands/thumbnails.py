@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +19,7 @@ from reactor_cli.common_options import (
     read_project,
     typer_parser,
 )
+from reactor_cli.errors import print_failures_alone
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
@@ -96,9 +96,7 @@ def _render(checked: Manifest, config: GivenConfig, seconds: float, *, verbose: 
             "the project has no presets, and no examples of a prompt",
             hint="add `presets:` to reactor.yaml, or examples=[…] to the field of the prompt",
         )
-    # This command prints a failure as its error.
-    for name in ("host", "dispatch"):
-        logging.getLogger(f"reactor_runtime.engine.{name}").setLevel(logging.CRITICAL)
+    print_failures_alone()
     images: dict[str, bytes] = {}
     with (
         RunProgress("rendering", len(wanted), "images") as progress,
