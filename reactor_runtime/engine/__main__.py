@@ -17,6 +17,7 @@ from types import FrameType
 
 from reactor_runtime import streams
 from reactor_runtime.engine import line_input
+from reactor_runtime.ipc.server_gone import ServerGone
 from reactor_runtime.ipc.shortage import EXIT_SHORTAGE, is_shortage
 from reactor_runtime.ipc.subreaper import start_subreapers
 
@@ -24,6 +25,9 @@ from reactor_runtime.ipc.subreaper import start_subreapers
 def main() -> int:
     try:
         return _run()
+    # The reader of the channel ends the process when the server is gone, and may do so later than a message fails.
+    except ServerGone:
+        os._exit(0)
     # Nothing else can report it.
     except BaseException as error:  # noqa: BLE001
         traceback.print_exc()

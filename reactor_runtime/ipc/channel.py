@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from reactor_runtime.ipc.framing import Framing, encode
 from reactor_runtime.ipc.messages import Message
+from reactor_runtime.ipc.server_gone import ServerGone
 
 
 class Channel:
@@ -24,11 +25,14 @@ class Channel:
         self._framing = Framing()
 
     def send(self, message: Message, slot: int = 0) -> None:
-        """Write one whole message; raise OSError when the other side is gone. Do nothing in a forked child."""
+        """Write one whole message; raise ServerGone when it is gone. Do nothing in a forked child."""
         data = encode(message, slot)
         with self._lock:
             if not self._forked:
-                self._socket.sendall(data)
+                try:
+                    self._socket.sendall(data)
+                except ConnectionError as error:
+                    raise ServerGone(*error.args) from error
 
     def close_in_child(self) -> None:
         """Close the socket in a forked child; `os.register_at_fork` calls it there."""
