@@ -257,6 +257,8 @@ def health() -> Schema:
     )
     more = {
         "model": STRING,
+        "fitting": {**COUNT, "description": "How many sessions fit on the loaded models"},
+        "limit": {**STRING, "description": 'Why no other session fits now; ""'},
         "session": session,
         "viewers": COUNT,
         "waiting": COUNT,
