@@ -80,9 +80,11 @@ def become(
     path: str,
     new_session: bool,
     strict: bool,
+    ignores_hang_up: bool,
 ) -> None:
     """Give this process all that a new one would have, with `path` in place of the directory of this script."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores_hang_up else signal.SIG_DFL)
     if new_session:
         os.setsid()
     for number, descriptor in enumerate(descriptors):

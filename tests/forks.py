@@ -117,4 +117,6 @@ def fork(
         path=str(path.resolve()),
         new_session=new_session,
         strict=strict,
+        # As a process that is started here inherits it.
+        ignores_hang_up=signal.getsignal(signal.SIGHUP) is signal.SIG_IGN,
     )
