@@ -145,43 +145,47 @@ class IpcSink:
             raise
 
     def _written(self, bundle: OutgoingBundle) -> Bundle:
-        arrays = [_memory_of(piece.payload) for piece in bundle.pieces if not isinstance(piece.payload, Black)]
-        # A frame that is a file needs no room for one.
-        on_files = [
-            (piece.payload.shape, piece.on_file)
-            for piece in bundle.pieces
-            if piece.on_file is not None and not isinstance(piece.payload, JpegFrame)
-        ]
-        sizes = [room_for(*shape[:2]) for shape, _ in on_files]
-        offsets = self._ring.write(self._place_of(bundle.number), arrays, sizes) if arrays else []
-        rooms = offsets[len(arrays) :]
-        if rooms:
-            self._rooms[bundle.number] = [(room, on_file) for room, (_, on_file) in zip(rooms, on_files, strict=True)]
-        places, next_rooms = iter(offsets), iter(rooms)
+        arrays: list[NDArray[np.generic]] = []
+        recorded: list[tuple[OnFile, int]] = []
+        for piece in bundle.pieces:
+            payload = piece.payload
+            if isinstance(payload, JpegFrame):
+                arrays.append(np.frombuffer(payload.data, np.uint8))
+            elif not isinstance(payload, Black):
+                arrays.append(payload)
+                if piece.on_file is not None:
+                    recorded.append((piece.on_file, room_for(*payload.shape[:2])))
+        places: list[int] = []
+        if arrays:
+            places = self._ring.write(self._key_of(bundle.number), arrays, [size for _, size in recorded])
+        rooms = places[len(arrays) :]
+        if recorded:
+            self._rooms[bundle.number] = [(room, on_file) for room, (on_file, _) in zip(rooms, recorded, strict=True)]
+        # Of the next piece, and of the next one with a room.
+        index = room_index = 0
         frames, sounds = [], []
         for piece in bundle.pieces:
             payload, seat = piece.payload, piece.track.seat
             if isinstance(payload, Black):
                 frames.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width, seat=seat))
-            elif piece.track.kind == "video":
+                continue
+            place, index = places[index], index + 1
+            if piece.track.kind == "video":
                 height, width, _ = payload.shape
-                room, size, place = -1, 0, next(places)
+                room, size = -1, 0
                 if isinstance(payload, JpegFrame):
                     size = len(payload.data)
                     if piece.on_file is not None:
                         piece.on_file(payload.data, OWN_QUALITY)
                 elif piece.on_file is not None:
-                    room = next(next_rooms)
+                    room, room_index = rooms[room_index], room_index + 1
                 frames.append(
                     BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata, size, room, seat)
                 )
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
-                sounds.append(
-                    BundleSound(piece.track.name, piece.seq, next(places), channels, samples, rate, piece.at, seat)
-                )
-        applied, *others = bundle.applied
+                sounds.append(BundleSound(piece.track.name, piece.seq, place, channels, samples, rate, piece.at, seat))
         return Bundle(
             bundle.session,
             bundle.number,
@@ -189,29 +193,25 @@ class IpcSink:
             bundle.interval_s,
             bundle.handed_over,
             bundle.wall_us,
-            applied,
+            bundle.applied[0],
             bundle.step_s,
             tuple(frames),
             tuple(sounds),
             bundle.first,
             bundle.inputs,
             bundle.reserve_s,
-            tuple(others),
+            bundle.applied[1:],
         )
 
     def send(self, message: ToServer) -> None:
         self._channel.send(message, self._slot)
 
     def release(self, number: int) -> None:
-        for room, on_file in self._rooms.pop(number, ()):
-            on_file(self._ring.read_file(room), jpeg.QUALITY)
-        self._ring.release(self._place_of(number))
+        if self._rooms:
+            for room, on_file in self._rooms.pop(number, ()):
+                on_file(self._ring.read_file(room), jpeg.QUALITY)
+        self._ring.release(self._key_of(number))
 
-    def _place_of(self, number: int) -> int:
+    def _key_of(self, number: int) -> int:
         """Return the key of a bundle in the memory, which the sessions of a model share."""
         return number * MOST_SESSIONS + self._slot
-
-
-def _memory_of(payload: NDArray[np.generic] | JpegFrame) -> NDArray[np.generic]:
-    """Return what is placed into shared memory for a payload."""
-    return np.frombuffer(payload.data, np.uint8) if isinstance(payload, JpegFrame) else payload
