@@ -5,7 +5,6 @@ Also turns errors of Typer and unexpected exceptions into errors of Reactor. `ap
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import traceback
@@ -55,14 +54,6 @@ def render(error: ReactorError, *, verbose: bool, label: Literal["error", "warni
     elif error.details and (error.trail or not isinstance(error, ClassError)):
         lines.append(Text("      --verbose shows the whole traceback", "dim"))
     return Text("\n").join(lines)
-
-
-def print_failures_alone() -> None:
-    """Leave failures of the author's code out of the log: the command prints them as its error."""
-    from reactor_runtime.engine import dispatch, session_host
-
-    for module in (dispatch, session_host):
-        module.logger.setLevel(logging.CRITICAL)
 
 
 def bug(error: Exception) -> ReactorError:

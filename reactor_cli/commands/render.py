@@ -20,7 +20,6 @@ from reactor_cli.common_options import (
     read_project,
     typer_parser,
 )
-from reactor_cli.errors import print_failures_alone
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
@@ -124,6 +123,7 @@ def _render(
     from reactor_runtime.rendering.render import render as render_clip
     from reactor_runtime.rendering.renderer import Played, Renderer
     from reactor_runtime.rendering.script import Script, read_script
+    from reactor_runtime.testing.studio import log_no_failures
 
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=config)
     script = Script() if script_path is None else read_script(script_path, contract)
@@ -132,7 +132,8 @@ def _render(
     inputs = [file.path for file in script.media]
     # Before load(), which may take minutes, unless that makes all of the tracks.
     clip = open_clip(out, clip_tracks(contract), inputs=inputs) if contract.outputs else None
-    print_failures_alone()
+    # This command prints a failure as its error.
+    log_no_failures()
     with RunProgress("rendering", seconds, "s") as progress:
 
         def show(played: Played) -> None:

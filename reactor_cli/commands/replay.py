@@ -27,7 +27,6 @@ from reactor_cli.common_options import (
     project_config,
     read_project,
 )
-from reactor_cli.errors import print_failures_alone
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_progress import RunProgress
@@ -244,12 +243,14 @@ def _replay(
     from reactor_runtime import schema
     from reactor_runtime.testing.frame_diff import FrameDiff
     from reactor_runtime.testing.session_replay import author_errors, refuse_other_contract, replay_recording
+    from reactor_runtime.testing.studio import log_no_failures
 
     given = None if config.over_recorded else config.of(recording.header.config)
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=given)
     refuse_other_contract(recording, contract)
     frame_diff = FrameDiff(recording) if with_diff and recording.stored_frames else None
-    print_failures_alone()
+    # This command prints a failure as its error.
+    log_no_failures()
     tracks = recording.header.contract["tracks"]
     rates = {track["name"]: track.get("sample_rate") for track in tracks if track["direction"] == "out"}
     with (

@@ -13,7 +13,6 @@ import typer
 
 from reactor_cli import console
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_config, read_project
-from reactor_cli.errors import print_failures_alone
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
@@ -98,13 +97,15 @@ def _make(
     from reactor_runtime.rendering.renderer import Played, Renderer, StepMade
     from reactor_runtime.rendering.results import StepResults
     from reactor_runtime.rendering.script import Script, read_script
+    from reactor_runtime.testing.studio import log_no_failures
 
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=config)
     if not contract.style.has_steps:
         raise UsageError(f"{contract.model.__name__} has no steps, only a ReactorPipeline or ReactorApp has")
     script = Script() if script_path is None else read_script(script_path, contract)
     results = StepResults(out, model=checked.model, seed=seed)
-    print_failures_alone()
+    # This command prints a failure as its error.
+    log_no_failures()
     with RunProgress("making steps", count, "steps") as progress, _closed(results):
 
         def on_made(made: StepMade) -> None:

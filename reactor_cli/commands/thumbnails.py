@@ -19,7 +19,6 @@ from reactor_cli.common_options import (
     read_project,
     typer_parser,
 )
-from reactor_cli.errors import print_failures_alone
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
@@ -87,6 +86,7 @@ def _render(checked: Manifest, config: GivenConfig, seconds: float, *, verbose: 
     from reactor_runtime.page_settings import THUMBNAILS, THUMBNAILS_INDEX, thumbnails_json
     from reactor_runtime.rendering.renderer import Renderer
     from reactor_runtime.rendering.thumbnails import render_thumbnail, subjects
+    from reactor_runtime.testing.studio import log_no_failures
 
     presets = checked.page_settings.presets
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, presets, config)
@@ -96,7 +96,8 @@ def _render(checked: Manifest, config: GivenConfig, seconds: float, *, verbose: 
             "the project has no presets, and no examples of a prompt",
             hint="add `presets:` to reactor.yaml, or examples=[…] to the field of the prompt",
         )
-    print_failures_alone()
+    # This command prints a failure as its error.
+    log_no_failures()
     images: dict[str, bytes] = {}
     with (
         RunProgress("rendering", len(wanted), "images") as progress,

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import itertools
 import json
+import logging
 import shutil
 import tempfile
 import time
@@ -22,6 +23,7 @@ from reactor_runtime.authoring.styles.model import Model, takes_path
 from reactor_runtime.authoring.values.jsonable import to_json
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import GivenConfig
+from reactor_runtime.engine import dispatch, session_host
 from reactor_runtime.engine.author import run_load
 from reactor_runtime.engine.dispatch import HOST, CheckedEvent, check_event
 from reactor_runtime.engine.host import Host
@@ -57,6 +59,12 @@ PATIENCE_S = 60.0
 NO_FRAME = "the model made no frame in {:g} s of its time"
 NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should make its first step by then"
 JOINED_AT_UNIX = 0.0
+
+
+def log_no_failures() -> None:
+    """Leave failures of the author's code out of the log, for a program that prints them itself."""
+    for module in (dispatch, session_host):
+        module.logger.setLevel(logging.CRITICAL)
 
 
 class Studio(Generic[M]):
