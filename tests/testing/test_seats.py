@@ -39,7 +39,7 @@ from tests.testing.recorded import recorded
 from tests.testing.seats_game import SEATS, Game, Moved, Player, View, World
 
 
-def places(executor: PipelineExecutor[Game]) -> list[int | None]:
+def places(executor: PipelineExecutor[Any]) -> list[int | None]:
     """Make a step, and return where each player is in it, None for a seat without a frame."""
     views = next(executor).output
     return [None if view is None else int(view.main_video[0, 0, 0]) - 100 for view in views]
