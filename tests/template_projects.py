@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -41,3 +42,10 @@ def own_modules() -> Iterator[None]:
         sys.path[:] = path
         for name in set(sys.modules) - modules:
             del sys.modules[name]
+
+
+def forget_module(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the next import of a module be a new one, and forget that after the test too."""
+    # The end of the test undoes this.
+    monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    del sys.modules[name]

@@ -34,6 +34,7 @@ from tests.docs.test_tutorial import project_of
 from tests.engine.rig import Rig
 from tests.server.client import WireClient, client
 from tests.server.running import RunningServer, serving
+from tests.template_projects import forget_module
 from tests.timeouts import TIMEOUT_S
 
 PLAYED_S = 0.3
@@ -111,7 +112,7 @@ async def test_a_model_is_compiled_and_makes_frames(
     monkeypatch.syspath_prepend(tmp_path)
     for file in modules_of(snippet.page):
         (tmp_path / file.title).write_text(file.text)
-        monkeypatch.delitem(sys.modules, file.title.removesuffix(".py"), raising=False)
+        forget_module(file.title.removesuffix(".py"), monkeypatch)
     with imported(snippet.text, tmp_path) as module:
         classes = [value for value in vars(module).values() if _is_model(value, module.__name__)]
         assert classes, "a snippet of Python shows a model"

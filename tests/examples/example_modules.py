@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from types import ModuleType
 
 import pytest
 
 from tests.forks import ROOT
+from tests.template_projects import forget_module
 
 
 def import_from(example: str, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import a module of an example anew, and forget it after the test."""
     monkeypatch.syspath_prepend(ROOT / "examples" / example)
-    # The end of the test undoes this.
-    monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    del sys.modules[name]
+    forget_module(name, monkeypatch)
     return importlib.import_module(name)

@@ -22,6 +22,7 @@ from tests.cli.command import reactor
 from tests.openapi import strict, validator
 from tests.server.client import WireClient, client, parse_frame
 from tests.server.running import RunningServer, listening, write_project
+from tests.template_projects import own_modules
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
@@ -304,7 +305,7 @@ async def test_four_scripted_clients_are_replayed_bit_for_bit(project: Path, tmp
         server.until(lambda: server.health()[1]["session"] is None, "the session to end")
         server.stop()
     (file,) = folder.glob("*.mcap")
-    with contextlib.chdir(project):
+    with contextlib.chdir(project), own_modules():
         result = replay(file)
     assert (result.total, result.differences) == (0, [])
     assert result.frames > 100
@@ -333,7 +334,7 @@ async def test_a_crash_ends_the_session_of_all_and_both_sessions_are_replayed(pr
         server.stop()
     files = sorted(folder.glob("*.mcap"))
     assert len(files) == 2
-    with contextlib.chdir(project):
+    with contextlib.chdir(project), own_modules():
         for file in files:
             result = replay(file)
             assert (result.total, result.differences) == (0, [])
