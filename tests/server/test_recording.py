@@ -137,6 +137,8 @@ async def test_a_session_in_which_the_code_is_edited_is_recorded_to_its_end(tmp_
             await client.send("set_plus", {"plus": 80})
             await status(client, "failed")
             project.model()
+            # A save before that would be applied with this one.
+            await status(client, "applied")
             await shown(client, 110)
             project.write("config.yml", "level: 40\n")
             await shown(client, 150)
