@@ -52,12 +52,14 @@ SLOW_HINTS = (SLOW_HINT, SLOW_AFTER_WARM_UP_HINT)
 
 def output_warnings(bundles: Bundles, step_s: float | None, *, warmed_up: bool = False) -> list[tuple[str, str]]:
     """Return pairs of message and hint for output that is probably a mistake; `step_s` is None if not measured."""
-    found = []
+    # One warning for all seats, by the track's name.
+    black: dict[str, str] = {}
     for track in bundles[0] if bundles else ():
         frames = [frame for bundle in bundles if (frame := _pixels(track, bundle[track])) is not None]
         if frames and all(frame.max() <= _DARKEST for frame in frames):
             level = "is 0" if not any(frame.any() for frame in frames) else "is 0 or 1 of 255"
-            found.append((f"{track.key} is black in the first step: every value {level}", _BLACK_HINT))
+            black.setdefault(track.name, f"{track.key} is black in the first step: every value {level}")
+    found = [(message, _BLACK_HINT) for message in black.values()]
     if step_s is not None and step_s > SLOW_S:
         late = f"the first step took {step_s:.1f} s, and an event waits for the end of a step"
         found.append((late, SLOW_AFTER_WARM_UP_HINT if warmed_up else SLOW_HINT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +14,8 @@ import pytest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.presets import check_presets
 from reactor_runtime.authoring.styles.seat import seats_of
+from reactor_runtime.engine.first_step import output_warnings
+from reactor_runtime.engine.output.unpack import UnpackedBundle
 from reactor_runtime.errors import ManifestError
 from reactor_runtime.interface import (
     ClientInfo,
@@ -460,3 +463,21 @@ def test_a_warm_up_is_a_session_with_as_many_seats() -> None:
         executor.warm_up()
         executor.connect()
         assert places(executor) == [0, 0, 0, 0]
+
+
+class Flat(Game):
+    def inference(self) -> Iterator[list[View | None]]:
+        yield [View(main_video=frame(1)), None, View(main_video=frame(1)[..., 0]), None]
+
+
+def test_an_error_names_the_track_with_its_seat() -> None:
+    with PipelineExecutor(Flat) as executor:
+        executor.connect()
+        with pytest.raises(ValueError, match=r"^main_video@2: "):
+            next(executor)
+
+
+def test_a_track_that_is_black_for_all_seats_is_said_once() -> None:
+    tracks = [replace(track, seat=seat) for track in Contract.of(Game).tracks for seat in range(SEATS)]
+    ((message, _),) = output_warnings([UnpackedBundle(dict.fromkeys(tracks, frame(0)))], None)
+    assert message == "main_video@0 is black in the first step: every value is 0"

@@ -183,7 +183,7 @@ def metadata_by_track(bundles: Sequence[UnpackedBundle]) -> Metadata:
 
 def _texts(track: TrackSpec, frames: Payload, metadata: object) -> list[str]:
     """Return the metadata of each frame of a payload as JSON text, "" for none."""
-    name = track.name
+    name = track.key
     if track.kind != "video":
         raise ValueError(f"{name}: metadata goes with frames, not with sound: give the samples alone")
     count = len(frames) if not isinstance(frames, JpegFrame) and frames.ndim == BATCH else None
@@ -204,8 +204,8 @@ def _texts_of(metadata: Mapping[str, Sequence[str]], number: int) -> dict[str, s
 
 def _check(track: TrackSpec, value: object) -> Payload:
     if track.kind == "audio":
-        return check_audio(track.name, value)
+        return check_audio(track.key, value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return JpegFrame.of(track.name, value)
+        return JpegFrame.of(track.key, value)
     # A block is checked by the thread that makes it, and again by the loop.
-    return value if isinstance(value, JpegFrame) else check_video(track.name, value)
+    return value if isinstance(value, JpegFrame) else check_video(track.key, value)
