@@ -410,6 +410,7 @@ async def test_a_session_without_a_client_is_lost_with_its_process(tmp_path: Pat
         wait_for_note(server, "-controller 99 False")
         os.kill(server.engine, signal.SIGKILL)
         server.until(lambda: server.log.count("LOADED") == 2, "a second load")
+        server.wait_for_health("ready")
         async with controlling(server.url) as second:
             assert second.texts[0]["data"]["session"] != session
             assert (await snapshot(second))["level"] == 50

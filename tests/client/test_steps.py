@@ -218,14 +218,14 @@ def test_a_recorded_episode_is_replayed_frame_by_frame(
     server: RunningServer, url: str, project: Path, model: type[Model]
 ) -> None:
     recordings = Path(str(server.process.args[-1]))
-    before = set(recordings.glob("*.mcap"))
+    before, written = set(recordings.glob("*.mcap")), server.log.count("recorded the session file=")
     with connect(url, stepped=True) as session:
         for seed in (3, 4):
             session.step(4, seed=seed)
             session.step(4, state={"level": 8}, commands=[("raise_level", {"by": 1})])
-    server.wait_for_health("ready")
-    new = sorted(set(recordings.glob("*.mcap")) - before)
     # One of the session until its first reset, one of each episode.
+    server.until(lambda: server.log.count("recorded the session file=") == written + 3, "recordings")
+    new = sorted(set(recordings.glob("*.mcap")) - before)
     assert len(new) == 3
     with contextlib.chdir(project):
         outcomes = [replay(file, model) for file in new]
