@@ -306,6 +306,9 @@ class _WriterThread:
             self._stop("the disk is too slow")
             return
         self._post(job, size_bytes)
+        if isinstance(job, _Start | ReloadedFiles):
+            # The thread reads files of the project, which may change soon.
+            self._hurry.set()
 
     def put_keep(self, job: _Keep) -> None:
         """Queue a job that is always answered."""
