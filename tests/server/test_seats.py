@@ -155,7 +155,8 @@ async def test_a_room_is_found_by_its_code(server: RunningServer) -> None:
         assert len(first.room or "") == 6
         async with connect(server.url, room=first.room, seat=3) as invited:
             assert (invited.id, invited.seat) == (first.id, 3)
-            await until_seats(first, True, True, False, True)
+            for each in (first, second, invited):
+                await until_seats(each, True, True, False, True)
             assert first.seats == second.seats == invited.seats
         # A room that was opened with a code is for those who have the code.
         async with playing(server, 2) as (fifth, sixth):
