@@ -21,7 +21,7 @@ class Game(InputState):
 
 
 class Played(ModelMessage):
-    """What a step was worth: 1 for a ball that is caught, -1 for one that is not."""
+    """The reward of a step: 1 for a ball that is caught, -1 for one that is missed."""
 
     reward: float
     landed: bool

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine.served import ServedModel, Version
-from reactor_runtime.engine.step_turns import SETTLED
+from reactor_runtime.engine.step_turns import call_settled
 
 
 class BatchMember(Protocol):
@@ -77,15 +77,13 @@ class Batch:
         made = self._asked[member] = loop.create_future()
         if is_first:
             self._until = now + self.window_s
-            loop.call_soon(self._settle, SETTLED)
+            # Those that are woken need another iteration to ask.
+            loop.call_soon(call_settled, self._make_asked)
             for other in self._members - {member}:
                 other.wake()
         return await made
 
-    def _settle(self, iterations: int) -> None:
-        if iterations:
-            asyncio.get_running_loop().call_soon(self._settle, iterations - 1)
-            return
+    def _make_asked(self) -> None:
         # A session may have been cancelled.
         asked = {member: made for member, made in self._asked.items() if not made.done()}
         self._asked = {}

@@ -95,7 +95,7 @@ class SessionState:
         return seat if seat is not None and seat.client is not None and seat.client.id == client.id else None
 
     def take_seat(self, client: ClientInfo) -> None:
-        """Give a controller that has joined its seat, with a fresh state; do nothing for one that has it already."""
+        """Seat a controller that has joined, with a fresh state; do nothing if it is seated already."""
         if self.seat_of(client) is None and (seat := self._seat(client)) is not None:
             self._renew(seat)
 

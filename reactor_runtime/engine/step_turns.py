@@ -17,6 +17,14 @@ S = TypeVar("S", bound=Hashable)
 SETTLED = 3
 
 
+def call_settled(call: Callable[[], object], iterations: int = SETTLED) -> None:
+    """Call a function when all sessions whose timers are due have asked for their step."""
+    if iterations:
+        asyncio.get_running_loop().call_soon(call_settled, call, iterations - 1)
+    else:
+        call()
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     deadline: float
@@ -104,12 +112,9 @@ class StepTurns:
         """Choose among the sessions that ask, once all whose timers are due have asked."""
         if self._holder is None and self._order and not self._settling:
             self._settling = True
-            self._settle(SETTLED)
+            call_settled(self._grant)
 
-    def _settle(self, iterations: int) -> None:
-        if iterations:
-            asyncio.get_running_loop().call_soon(self._settle, iterations - 1)
-            return
+    def _grant(self) -> None:
         self._settling = False
         if self._holder is None and self._order:
             self._holder = self._order.take_next()

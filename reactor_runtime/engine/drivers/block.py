@@ -151,7 +151,7 @@ class BlockDriver:
                 await session.alarm.wait()
 
     async def apply(self, change: ClientChange) -> None:
-        """Give a controller that has joined its seat, and free that of one that has left."""
+        """Seat a controller that has joined; free the seat of a controller that has left."""
         if change.joined:
             self._state.take_seat(change.client)
         elif (seat := self._state.seat_of(change.client)) is not None:

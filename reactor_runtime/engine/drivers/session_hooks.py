@@ -147,7 +147,7 @@ class SessionHooks:
             await self._seat(client)
 
     async def _seat(self, client: ClientInfo) -> None:
-        """Give a controller its seat, and call `@joined`; do nothing for a client without a seat."""
+        """Seat a controller, and call `@joined`; do nothing for a client without a seat."""
         if client.id in self._seated:
             return
         self._state.take_seat(client)

@@ -121,7 +121,7 @@ def plan_jobs(
     for source in bundle.frames:
         in_use = rungs_of(source.track, source.seat)
         if source.room >= 0:
-            in_use = {DEFAULT: (), **in_use} | {DEFAULT: sorted({TOP, *in_use.get(DEFAULT, ())})}
+            in_use = _with_top(in_use)
         best_scale = min((DEFAULT.rungs[rung].scale for rung in in_use.get(DEFAULT, ())[:1]), default=0.0)
         if source.jpeg_bytes:
             files.append(source)
@@ -143,6 +143,12 @@ def plan_jobs(
     if first or kept or files or bundle.sounds or not bands:
         jobs.append(Job(first, bundle.sounds, pixels, kept, files))
     return [*jobs, *(Job(tasks, (), pixels) for tasks in others.values())]
+
+
+def _with_top(in_use: RungsInUse) -> RungsInUse:
+    """Return the rungs in use with the top one of the default encoding, which comes first."""
+    others = {encoding: rungs for encoding, rungs in in_use.items() if encoding is not DEFAULT}
+    return {DEFAULT: sorted({TOP, *in_use.get(DEFAULT, ())}), **others}
 
 
 def _without_top(in_use: RungsInUse) -> RungsInUse:

@@ -266,7 +266,7 @@ class EngineSlot:
             self._callbacks.on_vacant(vacant)
 
     def _take_seat(self, session: ServedSession, client: Client) -> None:
-        """Give a client its seat in a session that runs."""
+        """Seat a client in a session that runs."""
         session.take_seat(session.seats[client.seat], client)
         logger.info(
             "seat taken id=%s seat=%d client=%s from=%s",

@@ -38,7 +38,7 @@ class SessionSeat:
         self.turn = make_turn(self)
 
     def take(self, client: Client) -> None:
-        """Give the seat to a client, with another secret; a former controller can't resume any more."""
+        """Seat a client, and make a new secret: the former controller can't resume any more."""
         self.resume_secret = secrets.token_urlsafe(24) if self._may_resume else None
         self.continue_with(client)
 
@@ -48,7 +48,7 @@ class SessionSeat:
         self.turn.start(used_s)
 
     def continue_with(self, client: Client) -> None:
-        """Give the seat to a client that knows the secret."""
+        """Seat a client that knows the secret."""
         self.controller = client
         self.client_id = client.id
         client.seat = self.number
