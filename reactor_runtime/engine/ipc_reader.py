@@ -35,7 +35,7 @@ class _Attached:
     post: Callable[[Callable[[], None]], None]
     heartbeat: HeartbeatSource
     keep: Callable[[int, str], object]
-    on_save: Callable[[], object]
+    on_save: Callable[[Callable[[], None]], object]
 
 
 class _Slot:
@@ -80,16 +80,16 @@ class IpcReader:
         host: Host,
         *,
         keep: Callable[[int, str], object] = lambda _slot, _session: None,
-        on_save: Callable[[], object] = lambda: None,
+        on_save: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         """Deliver messages to `host` from here on: media and uploads at once, all others on `loop`.
 
-        `keep` gets the slots and sessions of KeepRecording. `on_save` is called after a reload was posted, at once too,
-        because a step may take long.
+        `keep` gets the slots and sessions of KeepRecording. `on_save` gets each reload at once, because a step may take
+        long, and calls it back on the loop.
         """
         post = functools.partial(_post, loop)
         slots = tuple(_Slot(index, slot) for index, slot in enumerate(host.slots))
-        self._attached = _Attached(host, slots, post, HeartbeatSource(post, host.stalled), keep, on_save)
+        self._attached = _Attached(host, slots, post, HeartbeatSource(post, host.stalled), keep, on_save or post)
 
     def run(self, incoming: Iterator[tuple[int, ipc.Message]]) -> None:
         """Read all messages, then end the process, with status 1 if reading failed; the target of the thread."""
@@ -133,9 +133,8 @@ class IpcReader:
             # At once: a step of one of the sessions may never end.
             self._channel.send(ipc.Reloaded("restarting", SHARED))
         elif isinstance(message, ipc.ReloadFiles | ipc.Shutdown):
-            attached.post(functools.partial(attached.host.receive_message, message))
-            if isinstance(message, ipc.ReloadFiles):
-                attached.on_save()
+            post = attached.on_save if isinstance(message, ipc.ReloadFiles) else attached.post
+            post(functools.partial(attached.host.receive_message, message))
         else:
             attached.post(functools.partial(host.receive_message, message))
             if isinstance(message, ipc.StopSession):

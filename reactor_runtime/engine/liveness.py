@@ -150,13 +150,14 @@ def is_in_debugger(thread: int | None) -> bool:
     return False
 
 
-def runs_project_code(frame: FrameType | None, project: Path) -> bool:
-    """Return whether a frame is in a file of the project, or in a library that such a file calls."""
+def project_code(frame: FrameType | None, project: Path) -> FrameType | None:
+    """Return the outermost frame of the project that leads to a frame, with no code of ours between, else None."""
+    found = None
     while frame is not None and not _is_machinery(file := frame.f_code.co_filename):
         if is_in_project(file, project):
-            return True
+            found = frame
         frame = frame.f_back
-    return False
+    return found
 
 
 def _newest_frame(thread: int | None) -> FrameType | None:

@@ -108,11 +108,11 @@ def _packet_writer(load: ipc.Load) -> Callable[[str, str], None] | None:
 
 def _start_save_watch(
     load: ipc.Load, channel: Channel, host: Host, loop: asyncio.AbstractEventLoop
-) -> Callable[[], object]:
-    """Return the function to call at each save; do nothing without hot reload."""
+) -> Callable[[Callable[[], None]], object] | None:
+    """Return the function that applies each save; None without hot reload."""
     reloader = host.reloader
     if reloader is None:
-        return lambda: None
+        return None
     watch = SaveWatch(
         loop.call_soon_threadsafe,
         channel.send,

@@ -130,7 +130,12 @@ async def watching(server: RunningServer, project: Project) -> AsyncIterator[Wir
         project.reset()
         await shown(client, 10)
         engine = server.engine
-        yield client
+        try:
+            yield client
+        except BaseException:
+            # The next test needs code that runs.
+            project.reset()
+            raise
         assert not [each for each in client.texts if each["data"].get("phase") == "ended"]
         assert server.engine == engine
         assert (await client.frame()).level > 1, "no black frame"

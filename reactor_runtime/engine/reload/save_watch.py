@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from reactor_runtime import errors
-from reactor_runtime.engine.liveness import is_in_debugger, runs_project_code
+from reactor_runtime.engine.liveness import is_in_debugger, project_code
 from reactor_runtime.ipc.messages import Reloaded
 
 PATIENCE_S = 2.0
@@ -65,20 +65,25 @@ class SaveWatch:
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
         # How many saves there were, on the reader's thread, and how many of them the loop has received.
         self._saves = self._received = 0
+        # The code that is to end, and no other.
+        self._target: FrameType | None = None
 
     def start(self) -> None:
         """Start the thread, and let it interrupt the main thread, which calls this."""
         signal.signal(SIGNAL, self._end_code)
         threading.Thread(target=self._run, name="reactor-save-watch", daemon=True).start()
 
-    def on_save(self) -> None:
-        """Watch from here on, and end code that was reported before; call it when the reload was posted to the loop."""
+    def on_save(self, apply: Callable[[], object]) -> None:
+        """Call `apply` on the loop, watch from here on, and end code that was reported before."""
         self._saves += 1
-        self._post(self._on_received)
-        self._events.put(_Event.SAVED)
 
-    def _on_received(self) -> None:
-        self._received += 1
+        def receive() -> None:
+            # First: the new code may hold the loop.
+            self._received += 1
+            apply()
+
+        self._post(receive)
+        self._events.put(_Event.SAVED)
 
     def _run(self) -> None:
         while True:
@@ -94,13 +99,14 @@ class SaveWatch:
 
     def _wait_for_turn(self) -> _Event:
         """Report the code that holds the loop, and end it at the next save."""
-        if self._received < self._saves and (self._is_busy() or self._is_loading()):
+        saves = self._saves
+        if self._received < saves and (self._is_busy() or self._is_loading()):
             # It is the code of an earlier save.
             self._interrupt()
         else:
             self._report()
         while (event := self._events.get()) is _Event.SAVED:
-            if not is_in_debugger(threading.main_thread().ident):
+            if self._saves > saves and not is_in_debugger(threading.main_thread().ident):
                 self._interrupt()
         return event
 
@@ -123,18 +129,26 @@ class SaveWatch:
         self._send(Reloaded("failed", error=errors.to_json(error)))
 
     def _end_code(self, _number: int, frame: FrameType | None) -> None:
-        """Raise CodeEnded in the author's code and what it calls, not in ours and not in the loop."""
-        if runs_project_code(frame, self._project):
+        """Raise CodeEnded in the code that is to end, and in what it calls, but not in ours and not in the loop."""
+        code = project_code(frame, self._project)
+        if code is not None and code is self._target:
             raise CodeEnded
 
     def _interrupt(self) -> None:
-        """End the author's code at its line; restart the process if that has no effect, as in a library."""
+        """End the author's code at its line; restart the process if that has no effect, as in a library.
+
+        Code that runs after it, such as the former code of the model, is not ended, however long a step takes.
+        """
         for _ in range(TRIES):
+            self._target = self._target or project_code(_main_frame(), self._project)
             signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
             if (event := self._next(TRY_S)) is not None:
                 self._events.put(event)
-                return
-        self._send(Reloaded("restarting", "the model has not returned, and does not end"))
+                break
+        else:
+            if self._target is None or any(frame is self._target for frame, _ in traceback.walk_stack(_main_frame())):
+                self._send(Reloaded("restarting", "the model has not returned, and does not end"))
+        self._target = None
 
 
 def _main_frame() -> FrameType | None:
