@@ -115,7 +115,7 @@ def main(arguments: Sequence[str]) -> int:
 def serve_class(manifest: Manifest, options: Mapping[str, Any]) -> int:
     """Serve the class of a manifest as `reactor run` does, with its options as keywords; return the exit code."""
     from reactor_cli.commands import run
-    from reactor_runtime.run_options import RunOptions
+    from reactor_runtime.options.run_options import RunOptions
 
     settings = console.Settings()
     return _exit_code(lambda: run.serve_project(manifest, RunOptions.from_keywords(options), settings), settings)

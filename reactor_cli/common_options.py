@@ -13,9 +13,9 @@ import typer
 from reactor_cli import console
 from reactor_runtime.config import GivenConfig, Override
 from reactor_runtime.errors import UsageError
-from reactor_runtime.hosting import visible_gpus
-from reactor_runtime.option import Option
-from reactor_runtime.run_options import RunOptions, declarations
+from reactor_runtime.options.hosting import visible_gpus
+from reactor_runtime.options.option import Option
+from reactor_runtime.options.run_options import RunOptions, declarations
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest

@@ -13,7 +13,7 @@ import typer
 
 from reactor_cli.common_options import Directory, PathOption, flag, project_directory
 from reactor_runtime.cluster.run_options import ClusterRunOptions
-from reactor_runtime.run_options import BARE, NO_RELOAD, RunOptions, declarations
+from reactor_runtime.options.run_options import BARE, NO_RELOAD, RunOptions, declarations
 
 
 class RunCommand(typer.core.TyperCommand):

@@ -14,9 +14,9 @@ from reactor_runtime.client.video import is_key, read_packet
 from reactor_runtime.clips.clip import ClipTrack, VideoPacket
 from reactor_runtime.clips.library import need_av
 from reactor_runtime.clips.opening import is_clip_file, open_clip
+from reactor_runtime.clips.output_file import check_output_file
 from reactor_runtime.clips.sound_file import SoundFile
 from reactor_runtime.errors import UsageError
-from reactor_runtime.output_file import check_output_file
 
 # The last frame of a clip is shown for this time.
 LAST_FRAME_S = 1 / 30

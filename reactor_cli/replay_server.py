@@ -14,10 +14,10 @@ from reactor_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest
-    from reactor_runtime.page_settings import PageSettings
+    from reactor_runtime.manifest.page_settings import PageSettings
+    from reactor_runtime.options.run_options import RunOptions
     from reactor_runtime.recording.configs import ReplayConfig
     from reactor_runtime.recording.file import SessionRecording
-    from reactor_runtime.run_options import RunOptions
 
 
 def serve_replay(
@@ -27,7 +27,7 @@ def serve_replay(
     from reactor_cli.child import run_in_child
     from reactor_cli.commands.run import logged, serve_model
     from reactor_runtime import manifest as manifests
-    from reactor_runtime import streams
+    from reactor_runtime.logs import streams
     from reactor_runtime.replaying.player import CLASS, MODULE, write_module
 
     if not any(output.hashes for output in recording.outputs):
@@ -68,7 +68,7 @@ def _check_contract(recording: SessionRecording, manifest: Manifest) -> dict[str
 
 
 def _page_settings(recording: SessionRecording, manifest: Manifest, fps: float | None) -> PageSettings:
-    from reactor_runtime.page_settings import Timeline
+    from reactor_runtime.manifest.page_settings import Timeline
     from reactor_runtime.replaying.recorded_frames import RecordedFrames, marks_of
 
     frames = RecordedFrames.of(recording, fps)

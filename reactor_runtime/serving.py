@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from reactor_runtime.manifest import Manifest
-    from reactor_runtime.run_options import RunKeywords
+    from reactor_runtime.options.run_options import RunKeywords
     from reactor_runtime.server.options import (
         LoadingProgress,
         ReloadReport,
@@ -181,7 +181,7 @@ class ModelApp:
 
     def _serve_options(self) -> ServeOptions:
         from reactor_runtime.manifest import project_config
-        from reactor_runtime.run_options import RunOptions
+        from reactor_runtime.options.run_options import RunOptions
 
         # The HTTP server's address is unknown here; with 0.0.0.0 requests by any address are accepted.
         options = RunOptions.from_keywords({**self._options, "host": "0.0.0.0"})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from reactor_runtime.streams import StandardStream
+from reactor_runtime.logs.streams import StandardStream
 
 
 @dataclass(frozen=True, slots=True)

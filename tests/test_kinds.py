@@ -23,7 +23,7 @@ from reactor_runtime.schema import typed_python, typed_typescript
 from reactor_runtime.server.routes.docs_page import example, render
 from tests.clients.node import node
 
-PARAMETERS = Path(__file__).parents[1] / "reactor_runtime" / "server" / "playground" / "controls" / "parameters.js"
+PARAMETERS = Path(__file__).parents[1] / "reactor_runtime" / "page" / "controls" / "parameters.js"
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from reactor_runtime import config, manifest
 from reactor_runtime.cluster.job import WorkerJob
 from reactor_runtime.config import Override
+from reactor_runtime.config.yamlfile import read
 from reactor_runtime.errors import UsageError
 from reactor_runtime.ipc.framing import Framing, encode
 from reactor_runtime.ipc.messages import Load, ReloadFiles
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.notebook import options_text
+from reactor_runtime.options.run_options import RunOptions
 from reactor_runtime.recording.configs import parse_config
-from reactor_runtime.run_options import RunOptions
 from reactor_runtime.server.options import ServeOptions
-from reactor_runtime.yamlfile import read
 
 LOOKALIKES = [
     "1e-5",

@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
-const PAGE = fileURLToPath(new URL("../../reactor_runtime/server/playground", import.meta.url));
+const PAGE = fileURLToPath(new URL("../../reactor_runtime/page", import.meta.url));
 const MAIN = join(PAGE, "main.js");
 // As in reactor_runtime/server/routes/preloads.py.
 const LATER = ["panels.js", "toolbar/toolbar.js"];

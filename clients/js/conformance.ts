@@ -1,9 +1,9 @@
 /** Compiles only if the client has what `reactor.d.ts` declares. */
 
-import type * as errors from "../../reactor_runtime/server/playground/client/errors.js";
-import type * as declared from "../../reactor_runtime/server/playground/client/reactor.d.ts";
-import type { Session } from "../../reactor_runtime/server/playground/client/session.js";
-import type { Speaker } from "../../reactor_runtime/server/playground/client/sound/speaker.js";
+import type * as errors from "../../reactor_runtime/page/client/errors.js";
+import type * as declared from "../../reactor_runtime/page/client/reactor.d.ts";
+import type { Session } from "../../reactor_runtime/page/client/session.js";
+import type { Speaker } from "../../reactor_runtime/page/client/sound/speaker.js";
 
 // `code` is a property of the prototypes.
 type Declared = {

@@ -12,7 +12,7 @@ const pathOf = (path) => fileURLToPath(new URL(path, import.meta.url));
 const read = (path) => readFileSync(pathOf(path), "utf8");
 const write = (path, text) => writeFileSync(pathOf(path), text);
 const COPIED = [
-  ["../../reactor_runtime/server/playground/client", "client"],
+  ["../../reactor_runtime/page/client", "client"],
   ["../../LICENSE", "LICENSE"],
 ];
 const LOADED_BY_ADDRESS = ["publish/encoder_worker.js", "sound/audio_worklet.js"];

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from reactor_cli.bench.figures import ModelCost, Run
 from reactor_cli.bench.tables import format_value
+from reactor_runtime.clips.output_file import check_output_file
 from reactor_runtime.errors import UsageError
-from reactor_runtime.output_file import check_output_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from reactor_cli.common_options import (
     typer_parser,
 )
 from reactor_runtime.errors import UsageError
-from reactor_runtime.option import duration, whole_number
+from reactor_runtime.options.option import duration, whole_number
 
 if TYPE_CHECKING:
     from reactor_cli.bench.figures import ModelCost, Run

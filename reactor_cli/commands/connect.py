@@ -20,7 +20,7 @@ from reactor_cli.common_options import (
     server_token,
     typer_parser,
 )
-from reactor_runtime.option import duration, one_of
+from reactor_runtime.options.option import duration, one_of
 
 if TYPE_CHECKING:
     from reactor_cli.terminal_client import ConnectOptions

@@ -24,7 +24,7 @@ from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import UsageError
-from reactor_runtime.option import duration
+from reactor_runtime.options.option import duration
 
 if TYPE_CHECKING:
     from reactor_runtime.config import GivenConfig
@@ -90,7 +90,8 @@ def render(
     step takes. Ctrl-C ends the file after the current step. Needs PyAV: pip install 'reactor-live[video]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    from reactor_runtime import logs, manifest
+    from reactor_runtime import manifest
+    from reactor_runtime.logs.handler import configure_logs
 
     if seconds == 0:
         raise UsageError("--seconds is 0, and a clip has a length", hint="give a time, such as 10 or 1m")
@@ -99,7 +100,7 @@ def render(
     checked = read_project(directory, path)
     config = project_config(checked, overrides)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
-        logs.configure("warning")
+        configure_logs("warning")
         began = time.monotonic()
         done, interrupted = _render(checked, config, seconds or DEFAULT_S, out, script, fps, verbose=verbose)
     _print_result(done, time.monotonic() - began)

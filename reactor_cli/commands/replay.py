@@ -30,9 +30,9 @@ from reactor_cli.common_options import (
 from reactor_cli.interrupts import interrupts
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_progress import RunProgress
+from reactor_runtime.clips.output_file import check_output_file
 from reactor_runtime.errors import UsageError
-from reactor_runtime.output_file import check_output_file
-from reactor_runtime.run_options import RunOptions
+from reactor_runtime.options.run_options import RunOptions
 
 if TYPE_CHECKING:
     from reactor_runtime.config import Override
@@ -202,7 +202,8 @@ def replay_in_project(
     tolerance: float | None = None,
 ) -> bool:
     """Replay with the code of a project, write the files, and print the result; return whether it is accepted."""
-    from reactor_runtime import logs, manifest
+    from reactor_runtime import manifest
+    from reactor_runtime.logs.handler import configure_logs
 
     if tolerance is not None and not recording.stored_frames:
         raise UsageError(
@@ -214,7 +215,7 @@ def replay_in_project(
             raise UsageError(f"{diff} does not end in .html", hint="--diff writes a page with the differences there")
         check_output_file(diff)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
-        logs.configure("warning")
+        configure_logs("warning")
         began = time.monotonic()
         with_diff = diff is not None or tolerance is not None
         result, frame_diff = _replay(recording, checked, config, out, with_diff=with_diff)

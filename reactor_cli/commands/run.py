@@ -18,7 +18,7 @@ from reactor_cli.run_status import RunStatus, open_browser
 from reactor_cli.share import Tunnel, find_program, qr_code
 from reactor_runtime.cluster.run_options import ClusterRunOptions
 from reactor_runtime.errors import UsageError
-from reactor_runtime.run_options import RunOptions
+from reactor_runtime.options.run_options import RunOptions
 
 if TYPE_CHECKING:
     from reactor_runtime.cluster.options import ClusterOptions
@@ -75,7 +75,7 @@ def serve_project(
     manifest: Manifest, options: RunOptions, settings: console.Settings, cluster: ClusterOptions | None = None
 ) -> None:
     """Serve a project here or on a cluster until a signal."""
-    from reactor_runtime import streams
+    from reactor_runtime.logs import streams
 
     streams.install()
     settings.verbose, settings.json_logs = options.verbose, options.log_format == "json"
@@ -92,10 +92,11 @@ def serve_project(
 @contextlib.contextmanager
 def logged(options: RunOptions) -> Iterator[None]:
     """Log in the chosen format in the block; with JSON, also what is printed."""
-    from reactor_runtime import logs, prints, streams
+    from reactor_runtime.logs import prints, streams
+    from reactor_runtime.logs.handler import configure_logs
 
     as_json = options.log_format == "json"
-    logs.configure(options.log_level, "json" if as_json else "text")
+    configure_logs(options.log_level, "json" if as_json else "text")
     end = prints.log_prints(streams.installed()) if as_json else lambda: None
     try:
         yield

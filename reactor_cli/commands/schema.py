@@ -11,7 +11,7 @@ import typer
 from reactor_cli import console
 from reactor_cli.common_options import Directory, PathOption, Verbose, project_directory, read_project, typer_parser
 from reactor_runtime.errors import UsageError
-from reactor_runtime.option import one_of
+from reactor_runtime.options.option import one_of
 
 FORMATS = ("openapi", "typescript", "python")
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}

@@ -65,7 +65,8 @@ def steps(
     PyAV: pip install 'reactor-live[video]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    from reactor_runtime import logs, manifest
+    from reactor_runtime import manifest
+    from reactor_runtime.logs.handler import configure_logs
 
     if not 1 <= count <= MOST_STEPS:
         raise UsageError(f"--count is {count}, not a number from 1 to {MOST_STEPS:,}")
@@ -74,7 +75,7 @@ def steps(
     checked = read_project(directory, path)
     config = project_config(checked, overrides)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
-        logs.configure("warning")
+        configure_logs("warning")
         made, interrupted, folder = _make(checked, config, count, out, script, seed, verbose=verbose)
     console.out(f"{console.paint(console.printable(str(folder)), 'bold')}  {made} of {count} steps")
     return INTERRUPTED if interrupted else int(made < count)

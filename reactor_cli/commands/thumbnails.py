@@ -23,7 +23,7 @@ from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import ReactorError, UsageError
-from reactor_runtime.option import duration
+from reactor_runtime.options.option import duration
 
 if TYPE_CHECKING:
     from reactor_runtime.config import GivenConfig
@@ -68,12 +68,13 @@ def thumbnails(
     of presets, examples or model.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    from reactor_runtime import logs, manifest
+    from reactor_runtime import manifest
+    from reactor_runtime.logs.handler import configure_logs
 
     checked = read_project(directory, path)
     config = project_config(checked, overrides)
     with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
-        logs.configure("warning")
+        configure_logs("warning")
         written = _render(checked, config, seconds, verbose=verbose)
     for image, name in written:
         console.out(f"{console.paint(console.printable(str(image)), 'bold')}  {console.printable(name)}")
@@ -83,7 +84,7 @@ def thumbnails(
 def _render(checked: Manifest, config: GivenConfig, seconds: float, *, verbose: bool) -> list[tuple[Path, str]]:
     """Make and write all images; return their paths and what they are of, nothing after Ctrl-C."""
     from reactor_runtime import schema
-    from reactor_runtime.page_settings import THUMBNAILS, THUMBNAILS_INDEX, thumbnails_json
+    from reactor_runtime.manifest.page_settings import THUMBNAILS, THUMBNAILS_INDEX, thumbnails_json
     from reactor_runtime.rendering.renderer import Renderer
     from reactor_runtime.rendering.thumbnails import render_thumbnail, subjects
     from reactor_runtime.testing.studio import log_no_failures

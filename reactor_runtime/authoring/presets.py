@@ -10,8 +10,8 @@ from typing import Any
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.events import EventSpec
+from reactor_runtime.config.yamlfile import read
 from reactor_runtime.errors import InvalidEvent, Location, ManifestError
-from reactor_runtime.yamlfile import read
 
 Presets = Mapping[str, Mapping[str, Any]]
 NO_PRESETS: Presets = {}

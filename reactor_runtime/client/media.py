@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.media import jpeg, npy, wav
 from reactor_runtime.wire.containers import JPEG, NPY, Container
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, cast
 
 from reactor_runtime.client.address import Role
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.wire.protocol import MAX_MEDIA_BYTES, MAX_TEXT_BYTES, RESERVED_PREFIX
 
 

@@ -29,7 +29,7 @@ from reactor_runtime.client.messages import (
     write_event,
 )
 from reactor_runtime.client.status import Phase, Status
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.wire.protocol import RESERVED_PREFIX
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from reactor_runtime.clips.clip import Clip, ClipTrack, VideoPacket
 from reactor_runtime.clips.library import need_av
+from reactor_runtime.clips.output_file import check_output_file
 from reactor_runtime.errors import UsageError
-from reactor_runtime.output_file import check_output_file
 
 MOVIES = (".mp4", ".mkv")
 ANIMATED_IMAGES = (".gif", ".webp")

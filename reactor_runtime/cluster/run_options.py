@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from reactor_runtime.errors import UsageError
-from reactor_runtime.option import Option, duration, one_of, whole_number
+from reactor_runtime.options.option import Option, duration, one_of, whole_number
 
 if TYPE_CHECKING:
     from reactor_runtime.cluster.options import ClusterOptions

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import deque
 
-from reactor_runtime.prints import LONGEST, log_line
+from reactor_runtime.logs.prints import LONGEST, log_line
 
 # Begins a log record; no printed text has it.
 RECORD = "\x1e"

@@ -15,11 +15,11 @@ import traceback
 from collections.abc import Iterable
 from types import FrameType
 
-from reactor_runtime import streams
 from reactor_runtime.engine import line_input
 from reactor_runtime.ipc.server_gone import ServerGone
 from reactor_runtime.ipc.shortage import EXIT_SHORTAGE, is_shortage
 from reactor_runtime.ipc.subreaper import start_subreapers
+from reactor_runtime.logs import streams
 
 
 def main() -> int:

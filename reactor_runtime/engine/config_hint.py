@@ -9,8 +9,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
+from reactor_runtime.config.yamlfile import YamlFile, read
 from reactor_runtime.errors import UsageError, is_in_project
-from reactor_runtime.yamlfile import YamlFile, read
 
 _MANIFEST = "reactor.yaml"
 _UNKNOWN = object()

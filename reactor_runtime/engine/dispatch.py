@@ -28,8 +28,8 @@ from reactor_runtime.engine.hooks import call_author
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.engine.session_state import SessionState
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import MOST_MESSAGE, FieldError, InvalidEvent, from_author, shortened
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, StepRequest, ToServer
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from reactor_runtime.engine.dispatch import CheckedEvent, check_event, refusal, 
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.liveness import HeartbeatSource, LoadingHeartbeatSource
 from reactor_runtime.engine.session_host import SessionHost
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import from_author
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
 

@@ -22,8 +22,8 @@ from reactor_runtime.engine.drivers.threads import AuthorLoop, ThreadTracker
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_log import messages_unlogged
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import FieldError, from_author
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.ipc.messages import EventRefused, ToServer
 
 logger = logging.getLogger(__name__)

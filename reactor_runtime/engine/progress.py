@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from reactor_runtime.streams import StandardStream
+from reactor_runtime.logs.streams import StandardStream
 
 LONGEST = 200
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f]")

@@ -18,7 +18,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from reactor_runtime import errors, logs, prints, streams
+from reactor_runtime import errors
 from reactor_runtime.authoring import importing
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.model_config import model_config
@@ -45,6 +45,8 @@ from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.credits import CREDITS_BYTES, CreditReader
 from reactor_runtime.ipc.log_packets import PacketWriter, PieceKind
 from reactor_runtime.ipc.ring import RingWriter
+from reactor_runtime.logs import prints, streams
+from reactor_runtime.logs.handler import configure_logs
 
 if TYPE_CHECKING:
     from reactor_runtime.engine.recorder import Recorder
@@ -65,7 +67,7 @@ def run_engine(channel: Channel, memory_fd: int) -> int:
 def _run(load: ipc.Load, channel: Channel, incoming: Iterator[tuple[int, ipc.Message]], memory_fd: int) -> int:
     log_ids = LogIds()
     log_format: Literal["text", "json"] = "json" if load.log_format == "json" else "text"
-    logs.configure(load.log_level, log_format, ids=log_ids, engine=load.engine, write=_packet_writer(load))
+    configure_logs(load.log_level, log_format, ids=log_ids, engine=load.engine, write=_packet_writer(load))
     reader = _start_reader(channel, incoming)
     clock = SystemClock()
     began = time.monotonic()

@@ -42,7 +42,7 @@ from reactor_runtime.engine.session_log import CurrentLog, ReloadOutcome
 from reactor_runtime.engine.session_state import SessionState, States
 from reactor_runtime.engine.step_turns import StepTurn
 from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.recording.entries import ReloadKind
 

@@ -42,7 +42,7 @@ from reactor_runtime.authoring.values.bindings import Button, Key, Keys, Look, P
 from reactor_runtime.authoring.values.fields import InputDeclaration as FieldInfo
 from reactor_runtime.authoring.values.fields import InputField, MessageField
 from reactor_runtime.authoring.values.upload import UploadedFile
-from reactor_runtime.log import get_logger
+from reactor_runtime.logs.logger import get_logger
 from reactor_runtime.paths import get_weights_path
 from reactor_runtime.serving import asgi, serve
 from reactor_runtime.version import version

@@ -14,8 +14,8 @@ import numpy as np
 import simplejpeg
 from numpy.typing import NDArray
 
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.errors.codes import ErrorCode
 
 MAX_SIDE = 4096
 QUALITY = 85

@@ -11,8 +11,8 @@ from typing import Any
 
 from reactor_runtime.config import GivenConfig, is_of_file, laid_over, values_of_file
 from reactor_runtime.config import load as load_values
+from reactor_runtime.config.yamlfile import parse_value
 from reactor_runtime.errors import UsageError
-from reactor_runtime.yamlfile import parse_value
 
 # PyYAML takes a few hundred bytes for each byte.
 MOST_BYTES = 256 << 10

@@ -23,9 +23,9 @@ from reactor_runtime.authoring.events.events import EventSpec
 from reactor_runtime.authoring.tracks.tracks import TrackSpec
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.clips.reading import read_frames, read_sound
+from reactor_runtime.config.yamlfile import YamlFile, name_of, read
 from reactor_runtime.errors import InvalidEvent, Location, UsageError
 from reactor_runtime.media.jpeg import MAX_SIDE
-from reactor_runtime.yamlfile import YamlFile, name_of, read
 
 EVENT_KEYS = ("event", "data")
 TIME_KEYS = ("at", "at_step")

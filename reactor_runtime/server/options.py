@@ -1,6 +1,6 @@
 """The options of a server, in one value that every part of it gets whole, and the reports that it makes.
 
-A new option is a field here, which `reactor_runtime/run_options.py` sets; the part that needs it reads it.
+A new option is a field here, which `reactor_runtime/options/run_options.py` sets; the part that needs it reads it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.wire.messages import Ack, Event, Here, Keep, KeyRequest, Ping, Reload, Step, View
 from reactor_runtime.wire.protocol import MAX_STEPS, RESERVED_PREFIX
 

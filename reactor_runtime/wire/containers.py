@@ -10,8 +10,8 @@ import struct
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.wire.fragmented_mp4 import Box, boxes
 from reactor_runtime.wire.media_header import MediaHeader
 

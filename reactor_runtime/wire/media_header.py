@@ -9,8 +9,8 @@ import struct
 from dataclasses import dataclass
 from enum import IntFlag
 
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.errors.codes import ErrorCode
 
 VERSION = 1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import IntEnum
 
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.errors.codes import ErrorCode
 
 SUBPROTOCOL = "reactor.v1"
 # Before the secret of a client that returns: a browser sets no other header, and proxies log the URL.

@@ -5,7 +5,7 @@ Schemas of client messages are closed, as the codec is. Those of server messages
 
 from __future__ import annotations
 
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.wire.codec import LOWEST_FPS, MAX_CODECS, MAX_COMMANDS, MAX_SEED, MAX_SEQ, MAX_TYPE_LENGTH
 from reactor_runtime.wire.json_schema import (
     COUNT,

@@ -10,9 +10,9 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.presets import check_presets
+from reactor_runtime.config.yamlfile import read
 from reactor_runtime.errors import ManifestError
 from reactor_runtime.interface import InputField, InputState, ReactorModel, VideoModel, command, event
-from reactor_runtime.yamlfile import read
 
 PRESETS = """\
 model: pipeline:MyModel

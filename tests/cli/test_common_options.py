@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from reactor_runtime.clips.output_file import check_output_file
 from reactor_runtime.errors import UsageError
-from reactor_runtime.option import duration
-from reactor_runtime.output_file import check_output_file
+from reactor_runtime.options.option import duration
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from reactor_cli.share import qr_code
 from reactor_runtime.errors import UsageError
-from reactor_runtime.run_options import RunOptions
+from reactor_runtime.options.run_options import RunOptions
 from tests.cli.command import reactor
 from tests.server.bare import MODEL
 from tests.server.running import serving, write_project

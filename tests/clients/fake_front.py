@@ -23,7 +23,7 @@ from reactor_runtime.server.options import ANY_SERVER
 from reactor_runtime.server.security.middleware import security_headers
 from tests.timeouts import TIMEOUT_S
 
-PLAYGROUND = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground"
+PAGE = Path(__file__).parents[2] / "reactor_runtime" / "page"
 RETURN = "reactor.return."
 LOST = "the machine of your session has failed: you are first in the queue"
 
@@ -81,7 +81,7 @@ def _serve_file(connection: ServerConnection, request: Request) -> Response | No
     path = urlsplit(request.path).path
     if path == "/ws":
         return None
-    file = PLAYGROUND / (path.removeprefix("/static/") if path != "/" else "index.html")
+    file = PAGE / (path.removeprefix("/static/") if path != "/" else "index.html")
     if not file.is_file():
         return connection.respond(HTTPStatus.NOT_FOUND, "no such file")
     body = file.read_bytes()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.clients.node import node
 
-CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
+CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "page" / "client"
 MODULE = CLIENT / "local_network.js"
 SPACES = """
 const { spaceOf } = await import(process.env.MODULE);

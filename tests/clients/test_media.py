@@ -16,7 +16,7 @@ from reactor_runtime.wire.containers import JPEG, attach
 from reactor_runtime.wire.media_header import MediaHeader
 from tests.clients.node import node
 
-CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
+CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "page" / "client"
 READ = """
 const { readMedia } = await import(process.env.CLIENT);
 const { readFile } = await import("node:fs/promises");

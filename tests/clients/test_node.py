@@ -15,7 +15,7 @@ from tests.clients.model import MODEL
 from tests.clients.node import node
 from tests.server.running import RunningServer, serving, write_project
 
-CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
+CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "page" / "client"
 TESTS = Path(__file__).with_name("session.test.mjs")
 
 

@@ -15,7 +15,7 @@ from tests.clients.node import PACKAGE, ROOT, node, pack, packing, run
 from tests.docs.snippets import Snippet, one, snippets
 from tests.server.running import RunningServer, scaffolded, serving
 
-CLIENT = ROOT / "reactor_runtime" / "server" / "playground" / "client"
+CLIENT = ROOT / "reactor_runtime" / "page" / "client"
 LOADED_BY_ADDRESS = {"publish/encoder_worker.js", "sound/audio_worklet.js"}
 COMPILED = (
     "--noEmit",

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.wire.schemas import from_server
 from tests.clients.node import node
 
-CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
+CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "page" / "client"
 DECLARED = (CLIENT / "reactor.d.ts").read_text(encoding="utf-8")
 OURS = {"closed", "failed", "lost", "refused", "unreachable"}  # reasons of the client's own
 LIST = """

@@ -15,7 +15,7 @@ from reactor_runtime.wire.fragmented_mp4 import read_message
 from tests.clients.node import node
 from tests.video import VideoStream, jpeg
 
-CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground" / "client"
+CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "page" / "client"
 READ = """
 const { readMedia } = await import(process.env.MODULE);
 const { readFile } = await import("node:fs/promises");

@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
-from reactor_runtime import logs
 from reactor_runtime.cluster.placement.driver_log import DriverLog
+from reactor_runtime.logs.handler import configure_logs
 from tests.timeouts import TIMEOUT_S
 
 PREFIX = "(w-1 on gpu-1 pid=28641, ip=10.0.0.2) "
@@ -17,12 +17,12 @@ PREFIX = "(w-1 on gpu-1 pid=28641, ip=10.0.0.2) "
 @pytest.fixture(autouse=True)
 def unconfigured() -> Iterator[None]:
     yield
-    logs.configure("info", stream=io.StringIO())
+    configure_logs("info", stream=io.StringIO())
 
 
 def logged(*lines: str, format: Literal["text", "json"] = "text") -> list[str]:
     stream = io.StringIO()
-    logs.configure("info", format, stream=stream)
+    configure_logs("info", format, stream=stream)
     output = io.BytesIO("".join(f"{line}\n" for line in lines).encode())
     DriverLog(output, as_json=format == "json").join(TIMEOUT_S)
     assert output.closed

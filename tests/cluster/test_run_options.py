@@ -12,7 +12,7 @@ from reactor_runtime.cluster.options import ClusterOptions
 from reactor_runtime.cluster.run_options import ClusterRunOptions
 from reactor_runtime.errors import UsageError
 from reactor_runtime.manifest import Manifest
-from reactor_runtime.run_options import RunOptions
+from reactor_runtime.options.run_options import RunOptions
 from tests.cli.command import command_of_run, reactor
 from tests.server.running import write_project
 

@@ -33,7 +33,7 @@ from reactor_runtime.interface import (
 )
 from reactor_runtime.ipc import credits
 from reactor_runtime.ipc import messages as ipc
-from reactor_runtime.run_options import MOST_SESSIONS as MOST_SESSIONS_OPTION
+from reactor_runtime.options.run_options import MOST_SESSIONS as MOST_SESSIONS_OPTION
 from tests.engine.rig import ENCODE_S, Picture, frame
 from tests.fakes import CollectingSink, FakeClock, settle
 

@@ -163,7 +163,7 @@ def test_kill_after_the_end_does_nothing(engine: EngineProcess) -> None:
 
 def test_a_checkout_starts_its_own_engine_whatever_is_installed(tmp_path: Path) -> None:
     package = tmp_path / "reactor_runtime"
-    shutil.copytree(ROOT / "reactor_runtime", package, ignore=shutil.ignore_patterns("playground", "__pycache__"))
+    shutil.copytree(ROOT / "reactor_runtime", package, ignore=shutil.ignore_patterns("page", "__pycache__"))
     main = package / "engine" / "__main__.py"
     main.write_text("print(__file__)")
     done = subprocess.run(

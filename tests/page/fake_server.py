@@ -36,7 +36,7 @@ from tests.timeouts import TIMEOUT_S
 from .fake_sound import chord, piece
 from .schemas import SCHEMA, defaults
 
-PLAYGROUND = Path(__file__).parents[2] / "reactor_runtime" / "server" / "playground"
+PAGE = Path(__file__).parents[2] / "reactor_runtime" / "page"
 CSP = (
     "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self' ws: wss:; "
     "style-src 'self'; script-src 'self'; base-uri 'none'; frame-ancestors 'self'"
@@ -118,7 +118,7 @@ class FakeServer:
 
     def _begin(self) -> None:
         self.script = Script()
-        self._files = read_playground()
+        self._files = read_page()
         self.received: list[Received] = []
         self.published: list[tuple[str, bytes]] = []  # track and file
         self.queries: list[dict[str, str]] = []
@@ -127,7 +127,7 @@ class FakeServer:
 
     def serve_bundle(self, bundle: Path) -> None:
         """Serve the files of a bundle until `reset`, in place of those that it replaces."""
-        self._files = {**read_playground(), **read_files(bundle)}
+        self._files = {**read_page(), **read_files(bundle)}
 
     def reset(self) -> None:
         """Close what is left of clients, and go on as a server that has just started."""
@@ -465,9 +465,9 @@ class FakeServer:
 
 
 @functools.cache
-def read_playground() -> dict[str, bytes]:
+def read_page() -> dict[str, bytes]:
     """Read the files of the page by their paths, once for all tests: each page loads 70 of them."""
-    return read_files(PLAYGROUND)
+    return read_files(PAGE)
 
 
 def read_files(folder: Path) -> dict[str, bytes]:

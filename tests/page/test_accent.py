@@ -7,11 +7,11 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from reactor_runtime.page_settings import PageSettings
+from reactor_runtime.manifest.page_settings import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
 
 from .conftest import open_page
-from .fake_server import PLAYGROUND, FakeServer
+from .fake_server import PAGE, FakeServer
 from .schemas import SCHEMA, setter
 from .states import connected
 from .test_stage import luminance
@@ -37,7 +37,7 @@ COLOR = """(element) => {
 
 
 def of_author(server: FakeServer, accent: str = "") -> None:
-    html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    html = (PAGE / "index.html").read_text(encoding="utf-8")
     settings = PageSettings(accent=accent, presets={"Night": NIGHT})
     server.script.html = PageDocument(html, settings).render("aurora", server.url, None)
     server.script.events = SCHEMA | {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, Route, expect
 
-from reactor_runtime.page_settings import PageSettings, Timeline
+from reactor_runtime.manifest.page_settings import PageSettings, Timeline
 from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.pages import index_html
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from .fake_server import PLAYGROUND, FakeServer
+from .fake_server import PAGE, FakeServer
 from .states import connected, sounding, waiting, walking
 
 
@@ -215,7 +215,7 @@ def test_while_a_browser_waits_for_a_loudspeaker_the_button_says_so(page: Page, 
 
 def test_where_colours_can_t_follow_the_scheme_the_page_is_dark(page: Page, server: FakeServer) -> None:
     def older(route: Route) -> None:
-        style = (PLAYGROUND / "style.css").read_text()
+        style = (PAGE / "style.css").read_text()
         route.fulfill(body=style.replace("light-dark(", "not-known("), content_type="text/css")
 
     page.route("**/style.css", older)

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from reactor_runtime.server.routes.preloads import preload_links
 
-from .fake_server import PLAYGROUND, FakeServer
+from .fake_server import PAGE, FakeServer
 
 
 def test_the_page_loads_what_is_linked_and_nothing_else(page: Page, server: FakeServer) -> None:
@@ -17,5 +17,5 @@ def test_the_page_loads_what_is_linked_and_nothing_else(page: Page, server: Fake
     expect(page.locator(".tools")).to_be_attached()
     script = "performance.getEntriesByType('resource').map(({ name }) => new URL(name).pathname.slice(1))"
     loaded = {path for path in page.evaluate(script) if path.startswith("static/")}
-    links = preload_links(PLAYGROUND)
+    links = preload_links(PAGE)
     assert loaded - {"static/style.css"} == set(re.findall(r'href="([^"]+)"', links))

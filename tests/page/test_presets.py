@@ -9,11 +9,11 @@ import pytest
 import simplejpeg
 from playwright.sync_api import Browser, Page, expect
 
-from reactor_runtime.page_settings import PageSettings, Thumbnail
+from reactor_runtime.manifest.page_settings import PageSettings, Thumbnail
 from reactor_runtime.server.routes.page_document import PageDocument
 
 from .conftest import open_page
-from .fake_server import PLAYGROUND, FakeServer
+from .fake_server import PAGE, FakeServer
 from .schemas import SCHEMA, setter
 from .states import connected
 
@@ -23,7 +23,7 @@ PROMPT = {"type": "string", "default": "", "examples": ["a fox", "a harbour"]}
 
 
 def of_author(page: Page, server: FakeServer) -> None:
-    html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    html = (PAGE / "index.html").read_text(encoding="utf-8")
     images = (Thumbnail(STORM, Path("1-storm.jpg")), Thumbnail({"prompt": "a fox"}, Path("2-a-fox.jpg")))
     settings = PageSettings(presets={"Storm": STORM, "Calm": CALM}, thumbnails=images)
     server.script.html = PageDocument(html, settings).render("aurora", server.url, None)

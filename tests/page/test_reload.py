@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from reactor_runtime.page_settings import PageSettings
+from reactor_runtime.manifest.page_settings import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
-from reactor_runtime.server.routes.pages import PLAYGROUND
+from reactor_runtime.server.routes.pages import PAGE
 from reactor_runtime.wire.reload import ReloadError
 
 from .bound import WALKER
@@ -64,7 +64,7 @@ def test_changed_texts_and_presets_of_the_manifest_are_shown_after_a_reload(page
     open_with(page, server, "applied")
     steps = control(page, "set_steps").locator("[type=number]")
     steps.evaluate("field => (field.dataset.mark = 'same')")
-    index = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    index = (PAGE / "index.html").read_text(encoding="utf-8")
     settings = PageSettings(
         title="Borealis", description="It *paints*.", accent="#0a7d55", presets={"Fine": {"steps": 8}}
     )

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from .fake_server import PLAYGROUND, FakeServer
+from .fake_server import PAGE, FakeServer
 
 
 def expect_phase(page: Page, phase: str) -> None:
@@ -264,7 +264,7 @@ def test_a_hidden_tab_asks_for_no_frames(page: Page, server: FakeServer) -> None
 
 
 def test_the_client_s_modules_need_nothing_of_the_page() -> None:
-    client = PLAYGROUND / "client"
+    client = PAGE / "client"
     for module in client.rglob("*.js"):
         text = module.read_text()
         sources = re.findall(r'from "(.*)"', text)

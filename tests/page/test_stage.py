@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from reactor_runtime.page_settings import PageSettings
+from reactor_runtime.manifest.page_settings import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
 
 from .bound import WALKER
 from .conftest import open_page
-from .fake_server import PLAYGROUND, FakeServer
+from .fake_server import PAGE, FakeServer
 from .schemas import SCHEMA, setter
 
 SLIDERS = {name: SCHEMA[name] for name in ("set_brightness", "set_steps")}
@@ -216,7 +216,7 @@ def test_text_over_any_frame_can_be_read(
 ) -> None:
     caption = SCHEMA["set_prompt"]["parameters"]["properties"]["prompt"] | {"examples": ["a fox", "a reef"]}
     server.script.events = {**WALKER, "set_prompt": setter("prompt", "", caption)}
-    html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+    html = (PAGE / "index.html").read_text(encoding="utf-8")
     presets = PageSettings(presets={"Storm": {"prompt": "a storm"}})
     server.script.html = PageDocument(html, presets).render("aurora", server.url, None)
     with open_page(browser, server.url, phone=phone, drawer=False, bypass_csp=True) as page:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, FilePayload, Locator, Page, expect
 
-from reactor_runtime.page_settings import PageSettings
+from reactor_runtime.manifest.page_settings import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
 
 from .conftest import DRAWER, open_page
-from .fake_server import PLAYGROUND, FakeServer
+from .fake_server import PAGE, FakeServer
 from .schemas import NULL, action, setter
 
 UNIT = {"type": "number", "minimum": 0.0, "maximum": 1.0}
@@ -233,7 +233,7 @@ def test_the_author_s_texts_and_presets_are_shown(page: Page, server: FakeServer
     settings = PageSettings(
         title="Aurora", description="Paints *light*.", accent="#0a7d55", presets={"Storm": {"steps": 8, "frozen": True}}
     )
-    document = PageDocument((PLAYGROUND / "index.html").read_text(encoding="utf-8"), settings)
+    document = PageDocument((PAGE / "index.html").read_text(encoding="utf-8"), settings)
     server.script.html = document.render("my-model", server.url, None)
     page.goto("/")
     page.get_by_role("button", name="Storm").click()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.client import EventError
-from reactor_runtime.log_limits import MOST_OF_ADDRESS, MOST_OF_EXCEPTION
+from reactor_runtime.logs.limits import MOST_OF_ADDRESS, MOST_OF_EXCEPTION
 from tests.server.running import RunningServer, listening, write_project
 from tests.server.session_client import visiting
 from tests.timeouts import TIMEOUT_S

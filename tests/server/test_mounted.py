@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 
 from reactor_runtime import asgi
 from reactor_runtime.errors import UsageError
-from reactor_runtime.run_options import RunKeywords
+from reactor_runtime.options.run_options import RunKeywords
 from reactor_runtime.serving import ModelApp
 from tests.processes import descendants
 from tests.server.client import client, controlling

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import WireError
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.wire.protocol import SUBPROTOCOL, CloseCode, choose_subprotocol
 
 

@@ -11,8 +11,8 @@ from reactor_runtime.authoring.values.bindings import Source
 from reactor_runtime.authoring.values.fields import FieldSpec
 from reactor_runtime.authoring.values.phrases import phrase, unknown
 from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
-from reactor_runtime.error_codes import ErrorCode
 from reactor_runtime.errors import FieldError, InvalidEvent
+from reactor_runtime.errors.codes import ErrorCode
 
 _MOST_ERRORS = 100
 _LONGEST_NAME = 60

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 
 _LONGEST = 40
 _MOST_NAMES = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.inbound import why_not

@@ -9,8 +9,8 @@ import threading
 from logging import DEBUG, INFO
 from typing import IO
 
-from reactor_runtime.logs import write_line
-from reactor_runtime.prints import log_line
+from reactor_runtime.logs.handler import write_line
+from reactor_runtime.logs.prints import log_line
 
 logger = logging.getLogger(__name__)
 

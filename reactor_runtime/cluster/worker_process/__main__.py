@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from reactor_runtime import logs, manifest
+from reactor_runtime import manifest
 from reactor_runtime.cluster.job import WorkerFailed, WorkerJob, WorkerListening, answer_line
 from reactor_runtime.cluster.tickets import TicketGate
 from reactor_runtime.cluster.worker_process.control import ControlSocket
 from reactor_runtime.cluster.worker_process.load_lock import GpuLoadLock
 from reactor_runtime.cluster.worker_process.worker_gate import WorkerGate
 from reactor_runtime.errors import BindError, ReactorError
+from reactor_runtime.logs.handler import configure_logs
 from reactor_runtime.server.backend import EngineBackend
 from reactor_runtime.server.options import (
     LoadingProgress,
@@ -73,7 +74,7 @@ class _Operator:
 def main() -> int:
     """Serve the job on standard input; return the exit code."""
     job = WorkerJob.from_json(sys.stdin.readline())
-    logs.configure(job.options["log_level"], job.options["log_format"])
+    configure_logs(job.options["log_level"], job.options["log_format"])
     _take_normal_priority()
     try:
         _serve(job)

@@ -13,7 +13,7 @@ from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, RequestedI
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Stepped, StepRequest, ToServer
 
 MODERATED = "the model decides about this value first: send the event before the step"

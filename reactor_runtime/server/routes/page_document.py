@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from reactor_runtime import manifest as manifest_file
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.manifest import Manifest
-from reactor_runtime.page_settings import THUMBNAILS, PageSettings, Thumbnail
+from reactor_runtime.manifest.page_settings import THUMBNAILS, PageSettings, Thumbnail
 from reactor_runtime.server.security.middleware import IMAGE_FOLDER
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from reactor_runtime.server.security.middleware import NO_CACHE, NO_STORE, addin
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.slot import S
 
-PLAYGROUND = Path(__file__).parents[1] / "playground"
+PAGE = Path(__file__).parents[2] / "page"
 # What clients/js/bundle.mjs makes of it for a release: index.html, and files below a folder with a hash for a name.
 BUNDLE = Path(__file__).parents[1] / "bundle"
 # The page that asks for the token.
@@ -70,8 +70,8 @@ def index_html(bundle: Path = BUNDLE) -> str:
     """Return the HTML that loads the files of `bundle`, or in a clone, which has none, the modules of the page."""
     if bundle.is_dir():
         return (bundle / "index.html").read_text(encoding="utf-8")
-    html = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
-    return html.replace("</head>", f"{preload_links(PLAYGROUND)}</head>", 1)
+    html = (PAGE / "index.html").read_text(encoding="utf-8")
+    return html.replace("</head>", f"{preload_links(PAGE)}</head>", 1)
 
 
 def qr_route() -> Route:
@@ -102,7 +102,7 @@ def file_routes(images: Callable[[], Mapping[str, Path]], bundle: Path = BUNDLE)
 
     The paths of `images()` have no links.
     """
-    files = {name: file for folder in (PLAYGROUND, TOKEN_PAGE, DOCS_PAGE) for name, file in _documents(folder)}
+    files = {name: file for folder in (PAGE, TOKEN_PAGE, DOCS_PAGE) for name, file in _documents(folder)}
     hashed = dict(_documents(bundle))
     client_module = Document(CLIENT.encode(), "text/javascript")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reactor_runtime import errors
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout

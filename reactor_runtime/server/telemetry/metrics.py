@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from reactor_runtime.error_codes import ErrorCode
+from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.ipc.messages import LEAK_KINDS, Bundle
 from reactor_runtime.server.encoding.encoded import Encoded, MediaFile
 from reactor_runtime.server.telemetry.trace import Trace

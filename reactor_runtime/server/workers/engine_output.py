@@ -21,8 +21,8 @@ from operator import itemgetter
 from typing import Literal
 
 from reactor_runtime.ipc.log_packets import PacketReader, Piece, PieceKind, new_mark
-from reactor_runtime.logs import write_line
-from reactor_runtime.prints import log_line
+from reactor_runtime.logs.handler import write_line
+from reactor_runtime.logs.prints import log_line
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import pytest
 
 from reactor_runtime import Output, TrackPayload, Video
 from reactor_runtime.authoring.tracks.tracks import metadata_of
-from reactor_runtime.hints import hint_for
+from reactor_runtime.errors.hints import hint_for
 
 FRAME = np.zeros((2, 2, 3), np.uint8)
 PAYLOAD = TrackPayload(FRAME, metadata={"a": 1})

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime import manifest
-from reactor_runtime.page_settings import PageSettings, Thumbnail, Timeline
+from reactor_runtime.manifest.page_settings import PageSettings, Thumbnail, Timeline
 from reactor_runtime.server.routes.page_document import PageDocument, SavedPage
-from reactor_runtime.server.routes.pages import PLAYGROUND
+from reactor_runtime.server.routes.pages import PAGE
 
-HTML = (PLAYGROUND / "index.html").read_text(encoding="utf-8")
+HTML = (PAGE / "index.html").read_text(encoding="utf-8")
 URL = "https://example.org/models/"
 
 

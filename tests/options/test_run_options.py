@@ -12,7 +12,7 @@ from reactor_runtime.cluster.run_options import ClusterRunOptions
 from reactor_runtime.config import Override
 from reactor_runtime.errors import UsageError
 from reactor_runtime.manifest import Manifest
-from reactor_runtime.run_options import (
+from reactor_runtime.options.run_options import (
     TOKEN_VARIABLE,
     RunKeywords,
     RunOptions,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime.log_limits import MOST_OF_ADDRESS, LogLimits
-from reactor_runtime.logs import LogHandler, configure
+from reactor_runtime.logs.handler import LogHandler, configure_logs
+from reactor_runtime.logs.limits import MOST_OF_ADDRESS, LogLimits
 
 
 class Terminal(io.StringIO):
@@ -39,7 +39,7 @@ def logger() -> logging.Logger:
 
 def test_a_text_line_is_time_level_message(logger: logging.Logger) -> None:
     stream = io.StringIO()
-    configure("info", "text", stream=stream)
+    configure_logs("info", "text", stream=stream)
     logger.info("session started id=%s", "s-1")
     logger.warning("slow")
     first, second = stream.getvalue().splitlines()
@@ -49,34 +49,34 @@ def test_a_text_line_is_time_level_message(logger: logging.Logger) -> None:
 
 def test_other_people_s_loggers_are_named() -> None:
     stream = io.StringIO()
-    configure("info", stream=stream)
+    configure_logs("info", stream=stream)
     logging.getLogger("diffusers.models").info("loaded")
     assert stream.getvalue().endswith("info  diffusers.models: loaded\n")
 
 
 def test_all_lines_of_an_engine_say_which_it_is() -> None:
     stream = io.StringIO()
-    configure("info", stream=stream, engine="2")
+    configure_logs("info", stream=stream, engine="2")
     logging.getLogger("mine").info("loaded", extra={"engine": "V8"})
     assert stream.getvalue().endswith("info  engine 2: mine: loaded\n")
-    configure("info", "json", stream=stream, engine="2")
+    configure_logs("info", "json", stream=stream, engine="2")
     logging.getLogger("mine").info("loaded", extra={"engine": "V8"})
     assert json.loads(stream.getvalue().splitlines()[-1])["engine"] == "2"
 
 
 def test_the_rank_that_wrote_a_line_is_a_field() -> None:
     stream = io.StringIO()
-    configure("info", stream=stream)
+    configure_logs("info", stream=stream)
     logging.getLogger("mine").info("loaded\nin two lines", extra={"rank": "1"})
     assert stream.getvalue().endswith("info  mine: loaded rank=1\n    in two lines\n")
-    configure("info", "json", stream=stream)
+    configure_logs("info", "json", stream=stream)
     logging.getLogger("mine").info("loaded", extra={"rank": "1"})
     assert json.loads(stream.getvalue().splitlines()[-1])["rank"] == "1"
 
 
 def test_a_line_of_ours_may_say_which_engine_it_is_about(logger: logging.Logger) -> None:
     stream = io.StringIO()
-    configure("info", stream=stream)
+    configure_logs("info", stream=stream)
     logger.info("session started", extra={"engine": "2"})
     logging.getLogger("mine").info("loaded", extra={"engine": "V8"})
     ours, others = stream.getvalue().splitlines()
@@ -86,7 +86,7 @@ def test_a_line_of_ours_may_say_which_engine_it_is_about(logger: logging.Logger)
 
 def test_lines_below_the_level_are_left_out(logger: logging.Logger) -> None:
     stream = io.StringIO()
-    configure("warning", stream=stream)
+    configure_logs("warning", stream=stream)
     logger.info("quiet")
     logger.error("loud")
     assert "quiet" not in stream.getvalue()
@@ -96,7 +96,7 @@ def test_lines_below_the_level_are_left_out(logger: logging.Logger) -> None:
 @pytest.mark.parametrize("name", ["uvicorn.error", "uvicorn.access", "websockets.server"])
 def test_web_libraries_speak_from_warning_on(name: str) -> None:
     stream = io.StringIO()
-    configure("debug", stream=stream)
+    configure_logs("debug", stream=stream)
     logging.getLogger(name).info("connection open")
     logging.getLogger(name).warning("trouble")
     assert stream.getvalue().count("\n") == 1
@@ -104,14 +104,14 @@ def test_web_libraries_speak_from_warning_on(name: str) -> None:
 
 def test_web_libraries_stay_below_a_higher_level() -> None:
     stream = io.StringIO()
-    configure("error", stream=stream)
+    configure_logs("error", stream=stream)
     logging.getLogger("uvicorn.error").warning("trouble")
     assert stream.getvalue() == ""
 
 
 def test_a_traceback_follows_its_line_indented(logger: logging.Logger) -> None:
     stream = io.StringIO()
-    configure("info", stream=stream)
+    configure_logs("info", stream=stream)
     try:
         raise ValueError("no")
     except ValueError:
@@ -124,7 +124,7 @@ def test_a_traceback_follows_its_line_indented(logger: logging.Logger) -> None:
 
 def test_a_client_s_text_forges_neither_lines_nor_terminal_sequences(logger: logging.Logger) -> None:
     stream = io.StringIO()
-    configure("info", stream=stream)
+    configure_logs("info", stream=stream)
     logger.info("unknown event name=%s", "a\n12:00:00 info  all is well\x1b[2J\r\x9b")
     assert stream.getvalue().count("\n") == 2
     assert "\n    12:00:00" in stream.getvalue()
@@ -133,7 +133,7 @@ def test_a_client_s_text_forges_neither_lines_nor_terminal_sequences(logger: log
 
 def test_json_lines_carry_what_was_given(logger: logging.Logger) -> None:
     stream = io.StringIO()
-    configure("info", "json", stream=stream)
+    configure_logs("info", "json", stream=stream)
     logger.info("session %s\nstarted", "s-1", extra={"session": "s-1", "message_count": 3, "odd": object, "_own": 1})
     (text,) = stream.getvalue().splitlines()
     line = json.loads(text)
@@ -150,7 +150,7 @@ def test_json_lines_carry_what_was_given(logger: logging.Logger) -> None:
 
 def test_a_json_line_holds_its_traceback(logger: logging.Logger) -> None:
     stream = io.StringIO()
-    configure("info", "json", stream=stream)
+    configure_logs("info", "json", stream=stream)
     try:
         raise ValueError("no")
     except ValueError:
@@ -179,7 +179,7 @@ def test_only_a_terminal_that_wants_it_gets_colour(
 ) -> None:
     for name, value in {"TERM": "xterm", "NO_COLOR": "", **variables}.items():
         monkeypatch.setenv(name, value)
-    configure("info", stream=stream)
+    configure_logs("info", stream=stream)
     logger.info("hello")
     assert ("\x1b[32minfo \x1b[0m hello" in stream.getvalue()) is coloured
 
@@ -187,8 +187,8 @@ def test_only_a_terminal_that_wants_it_gets_colour(
 def test_configuring_again_replaces_and_keeps_other_handlers(logger: logging.Logger) -> None:
     first, second, foreign = io.StringIO(), io.StringIO(), logging.NullHandler()
     logging.getLogger().addHandler(foreign)
-    configure("info", stream=first)
-    configure("info", stream=second)
+    configure_logs("info", stream=first)
+    configure_logs("info", stream=second)
     logger.info("once")
     assert first.getvalue() == ""
     assert second.getvalue().count("once") == 1
@@ -198,7 +198,7 @@ def test_configuring_again_replaces_and_keeps_other_handlers(logger: logging.Log
 @pytest.mark.parametrize(("level", "format"), [("loud", "text"), ("info", "xml")])
 def test_unknown_settings_are_refused(level: str, format: str) -> None:
     with pytest.raises(ValueError, match="unknown log"):
-        configure(level, format)  # type: ignore[arg-type]  # what a caller without types may pass
+        configure_logs(level, format)  # type: ignore[arg-type]  # what a caller without types may pass
 
 
 class Odd:
@@ -237,7 +237,7 @@ def deep() -> list[Any]:
 )
 def test_a_json_line_is_valid_whatever_is_logged(logger: logging.Logger, value: object) -> None:
     stream = io.StringIO()
-    configure("info", "json", stream=stream)
+    configure_logs("info", "json", stream=stream)
     logger.info("%s", "fine", extra={"value": value})
     text = stream.getvalue()
     assert text.isascii()
@@ -250,7 +250,7 @@ def test_a_json_line_is_valid_whatever_is_logged(logger: logging.Logger, value: 
 @pytest.mark.parametrize(("message", "arguments"), [("%d layers", ("six",)), (Odd(), ()), ("%s", (Odd(),))])
 def test_a_json_line_with_a_message_that_can_t_be_made_says_so(message: object, arguments: tuple[object, ...]) -> None:
     stream = io.StringIO()
-    configure("info", "json", stream=stream)
+    configure_logs("info", "json", stream=stream)
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream is stream:  # pytest's own would raise
             handler.handle(logging.makeLogRecord({"name": "author", "msg": message, "args": arguments}))
@@ -259,7 +259,7 @@ def test_a_json_line_with_a_message_that_can_t_be_made_says_so(message: object, 
 
 def test_only_json_lines_have_the_ids_of_the_session(logger: logging.Logger) -> None:
     stream, ids = io.StringIO(), {"session": "s-1"}
-    configure("info", "json", stream=stream, ids=ids)
+    configure_logs("info", "json", stream=stream, ids=ids)
     logger.info("one", extra={"session": "forged", 5: "five"})  # type: ignore[dict-item]  # what an author may write
     ids.clear()
     logger.info("two")
@@ -270,11 +270,11 @@ def test_only_json_lines_have_the_ids_of_the_session(logger: logging.Logger) -> 
 
 def test_lines_that_were_left_out_are_counted_at_the_latest_when_the_log_ends(logger: logging.Logger) -> None:
     stream, other = io.StringIO(), io.StringIO()
-    configure("info", stream=stream)
+    configure_logs("info", stream=stream)
     for _ in range(MOST_OF_ADDRESS + 2):
         logger.info("client gone", extra={"address": "10.0.0.1"})
     assert stream.getvalue().count("client gone") == MOST_OF_ADDRESS
-    configure("info", stream=other)
+    configure_logs("info", stream=other)
     assert stream.getvalue().endswith("info  … 2 more in the last minute: lines about clients from=10.0.0.1\n")
     assert other.getvalue() == ""
 

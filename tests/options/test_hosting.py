@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.errors import UsageError
-from reactor_runtime.hosting import host_of, in_space, port_of, space_access
+from reactor_runtime.options.hosting import host_of, in_space, port_of, space_access
 from reactor_runtime.server.net.application import Application, Peer
 from reactor_runtime.server.net.http_reader import Request
 from reactor_runtime.server.net.shares import Accounts

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reactor_runtime.config.yamlfile import YamlFile, name_of
 from reactor_runtime.errors import ManifestError
-from reactor_runtime.yamlfile import YamlFile, name_of
 
 # The folder of `reactor thumbnails` in a project, and its file that lists the images.
 THUMBNAILS = "thumbnails"

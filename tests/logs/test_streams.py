@@ -7,15 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-from reactor_runtime.streams import StandardStream
+from reactor_runtime.logs.streams import StandardStream
 from tests.printing import standard_streams
 from tests.timeouts import TIMEOUT_S
 
 RACE = """
 import sys, threading
-from reactor_runtime import streams
+from reactor_runtime.logs import streams
 from reactor_runtime.engine.progress import watch_output
-from reactor_runtime.prints import log_prints
+from reactor_runtime.logs.prints import log_prints
 
 sys.setswitchinterval(1e-6)
 streams.install()

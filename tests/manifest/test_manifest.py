@@ -6,7 +6,7 @@ import pytest
 
 from reactor_runtime.errors import ConfigError, Location, ManifestError, UsageError
 from reactor_runtime.manifest import KEYS, Manifest, kebab_case, load, unread_config
-from reactor_runtime.page_settings import PageSettings
+from reactor_runtime.manifest.page_settings import PageSettings
 
 
 def project(tmp_path: Path, text: str) -> Path:

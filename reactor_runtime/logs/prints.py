@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 
-from reactor_runtime.streams import StandardStream
+from reactor_runtime.logs.streams import StandardStream
 
 LONGEST = 8192
 _LINE_END = re.compile(r"\r\n|\r|\n")

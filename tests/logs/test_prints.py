@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from reactor_runtime import logs, prints
+from reactor_runtime.logs import prints
+from reactor_runtime.logs.handler import configure_logs
 from tests.printing import Streams, standard_streams
 
 
@@ -22,7 +23,7 @@ class Printing:
         self._streams = streams
         self._log = io.StringIO()
         self._handlers, self._level = list(logging.getLogger().handlers), logging.getLogger().level
-        logs.configure("error", "json", stream=self._log)
+        configure_logs("error", "json", stream=self._log)
         self.end = prints.log_prints({"stdout": streams.stdout, "stderr": streams.stderr})
 
     @property

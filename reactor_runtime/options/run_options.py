@@ -28,9 +28,9 @@ from typing import (
 
 from reactor_runtime.config import GivenConfig, Override
 from reactor_runtime.errors import UsageError
-from reactor_runtime.hosting import host_of, in_space, port_of, space_access, tunnel_access
-from reactor_runtime.option import Option, duration, one_of, whole_number
-from reactor_runtime.verbosity import FORMATS, LEVELS
+from reactor_runtime.logs.verbosity import FORMATS, LEVELS
+from reactor_runtime.options.hosting import host_of, in_space, port_of, space_access, tunnel_access
+from reactor_runtime.options.option import Option, duration, one_of, whole_number
 
 if TYPE_CHECKING:
     from reactor_runtime.manifest import Manifest

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from reactor_runtime import get_logger
-from reactor_runtime.logs import configure
+from reactor_runtime.logs.handler import configure_logs
 
 
 class Unprintable:
@@ -29,7 +29,7 @@ def restored_logging() -> Iterator[None]:
 
 def written(format: str, message: str, level: str = "info", /, **fields: object) -> str:
     stream = io.StringIO()
-    configure("debug", "json" if format == "json" else "text", stream=stream)
+    configure_logs("debug", "json" if format == "json" else "text", stream=stream)
     getattr(get_logger("pipeline"), level)(message, **fields)
     return stream.getvalue()
 
@@ -73,7 +73,7 @@ def test_the_level_is_that_of_the_call(level: str) -> None:
 
 def test_an_exception_has_its_traceback() -> None:
     stream = io.StringIO()
-    configure("info", "json", stream=stream)
+    configure_logs("info", "json", stream=stream)
     try:
         raise ValueError("out of memory")
     except ValueError:
@@ -95,7 +95,7 @@ def test_an_exception_has_its_traceback() -> None:
 )
 def test_arguments_are_inserted_as_logging_does(message: object, arguments: tuple[object, ...], text: str) -> None:
     stream = io.StringIO()
-    configure("info", stream=stream)
+    configure_logs("info", stream=stream)
     get_logger("pipeline").info(message, *arguments, n=1)
     assert stream.getvalue().endswith(f"info  pipeline: {text} n=1\n")
 

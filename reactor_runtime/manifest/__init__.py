@@ -15,10 +15,10 @@ from pathlib import Path
 
 from reactor_runtime import config as config_file
 from reactor_runtime.config import GivenConfig, Override
+from reactor_runtime.config.yamlfile import YamlFile, name_of, read
 from reactor_runtime.errors import ClassError, ConfigError, Location, ManifestError, ReactorError
-from reactor_runtime.manifest3 import WEIGHTS_VARIABLE, is_of_3, read_foreign
-from reactor_runtime.page_settings import PAGE_KEYS, PageSettings, page_path, read_page_settings, text_of
-from reactor_runtime.yamlfile import YamlFile, name_of, read
+from reactor_runtime.manifest.form3 import WEIGHTS_VARIABLE, is_of_3, read_foreign
+from reactor_runtime.manifest.page_settings import PAGE_KEYS, PageSettings, page_path, read_page_settings, text_of
 
 FILE_NAME = "reactor.yaml"
 KEYS = ("model", "name", "config", "page", "environment", *PAGE_KEYS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactor_runtime.errors import ClassError
-from reactor_runtime.notebook_source import module_of_cells
+from reactor_runtime.notebook.source import module_of_cells
 
 CELLS = [
     "",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from reactor_runtime.log_limits import (
+from reactor_runtime.logs.limits import (
     MOST_OF_ADDRESS,
     MOST_OF_CLIENTS,
     MOST_OF_EXCEPTION,

@@ -6,12 +6,10 @@ its own: a cell can be interrupted, and a crash of the model leaves the kernel a
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,8 +20,8 @@ from typing import Any, Unpack
 
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.errors import ClassError, UsageError
-from reactor_runtime.notebook_source import module_of_cells
-from reactor_runtime.run_options import RunKeywords, RunOptions
+from reactor_runtime.notebook.source import module_of_cells
+from reactor_runtime.options.run_options import RunKeywords, RunOptions
 from reactor_runtime.serving import manifest_of
 
 MODULE = "notebook_model"
@@ -223,30 +221,3 @@ def _python_cells(shell: Any) -> list[str]:
         magics = _EXECUTING_MAGICS.match(raw)
         cells.append(python if magics is None else shell.transform_cell(raw[magics.end() :]))
     return cells
-
-
-def _end_with_kernel() -> None:
-    """Stop the server when the kernel, which holds the other end of stdin, has ended."""
-    with contextlib.suppress(OSError):
-        while os.read(0, 1024):
-            pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def main() -> int:
-    """Serve the class that the first line of stdin names, with its options; then remove its folder, if given."""
-    from reactor_cli import app
-    from reactor_runtime import manifest
-
-    project, module, name, folder, options = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_kernel, name="kernel-watch", daemon=True).start()
-    try:
-        return app.serve_class(manifest.of_class(Path(project), module, name), json.loads(options))
-    finally:
-        # A killed kernel leaves the folder, so the server removes it.
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

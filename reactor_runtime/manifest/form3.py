@@ -1,6 +1,7 @@
 """reactor.yaml in the form of 3.x, which names its class in `runtime.import`: the values that have a meaning here.
 
-`manifest.py` makes a `Manifest` of them. Keys without a meaning are collected, so that such a project runs unchanged.
+`reactor_runtime.manifest` makes a `Manifest` of them. Keys without a meaning are collected, so that such a project runs
+unchanged.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from reactor_runtime.config.yamlfile import YamlFile, name_of
 from reactor_runtime.errors import Location, ManifestError
-from reactor_runtime.yamlfile import YamlFile, name_of
 
 WEIGHTS_VARIABLE = "REACTOR_WEIGHTS_PATH"
 # The keys that have an effect; the keys in `_SILENT` have none, and are not reported.

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from reactor_runtime.error_codes import ErrorCode
-from reactor_runtime.hints import hint_for
+from reactor_runtime.errors.codes import ErrorCode
+from reactor_runtime.errors.hints import hint_for
 
 MOST_MESSAGE = 2000
 MOST_DETAILS = 50_000
 MOST_TRAIL = 100
-_OURS = Path(__file__).parent
+_OURS = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True, slots=True)

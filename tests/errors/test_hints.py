@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.errors import from_author
-from reactor_runtime.hints import hint_for
+from reactor_runtime.errors.hints import hint_for
 from reactor_runtime.interface import InputState, Output, ReactorPipeline, Video
 from tests import processes as imported
 

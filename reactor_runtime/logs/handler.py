@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
-from reactor_runtime.log import MessageWithFields
-from reactor_runtime.log_limits import LogLimits, message_of, safe_repr
-from reactor_runtime.streams import direct
-from reactor_runtime.verbosity import FORMATS, LEVELS
+from reactor_runtime.logs.limits import LogLimits, message_of, safe_repr
+from reactor_runtime.logs.logger import MessageWithFields
+from reactor_runtime.logs.streams import direct
+from reactor_runtime.logs.verbosity import FORMATS, LEVELS
 
 _CHATTY = ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "asyncio")
 _SHORT = {"WARNING": "warn", "CRITICAL": "fatal"}
@@ -33,7 +33,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).enc
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
 
-def configure(
+def configure_logs(
     level: str,
     format: Literal["text", "json"] = "text",
     *,

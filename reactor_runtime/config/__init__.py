@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reactor_runtime.config.yamlfile import YamlFile, name_of, parse_value, read
 from reactor_runtime.errors import ConfigError
-from reactor_runtime.yamlfile import YamlFile, name_of, parse_value, read
 
 # In the values of a file that only the model reads.
 _FILE, _HASH = "config_path", "sha256"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reactor_runtime.config.yamlfile import name_of, parse_value, read
 from reactor_runtime.errors import ConfigError
-from reactor_runtime.yamlfile import name_of, parse_value, read
 
 
 def written(tmp_path: Path, text: str) -> Path:

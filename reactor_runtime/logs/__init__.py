@@ -1,0 +1,1 @@
+"""Log lines: who writes them, their format, their limits."""

@@ -1,0 +1,1 @@
+"""How an option is declared, all options of `reactor run`, and their defaults by where it runs."""
