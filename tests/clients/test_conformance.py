@@ -16,7 +16,7 @@ from tests.clients.test_node import CLIENT
 from tests.timeouts import TIMEOUT_S
 
 NOWHERE = "http://127.0.0.1:9"  # where nobody listens
-PROGRAM = CLIENT.parents[3] / "tests" / "clients" / "conformance.mjs"
+PROGRAM = CLIENT.parents[2] / "tests" / "clients" / "conformance.mjs"
 Outcome = dict[str, Any]
 
 
