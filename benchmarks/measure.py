@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import (
+    browsers,
     clusters,
     failures,
     loops,
@@ -219,6 +220,7 @@ BENCHMARKS = {
     "networks": networks.networks,
     "namespaces": namespaces.namespaces,
     "video": video.video,
+    "browser": browsers.browsers,
     "viewers": viewers.viewers,
     "recording": recorders.recording,
     "cluster": clusters.cluster,
