@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,8 @@ def model_config(model: type[Model], given: GivenConfig, project: Path) -> Model
     if not takes_path(model):
         values = load_values(given.file) if given.values is None else given.values
         merged = config_of(model, values, project)
-        return ModelConfig(merged, merged)
+        # Its `load()` may take values out of it.
+        return ModelConfig(merged, deepcopy(merged))
     if given.merged is not None:
         return ModelConfig(given.values or {}, given.merged, is_merged=True)
     if given.file is not None:

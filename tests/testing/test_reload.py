@@ -694,6 +694,20 @@ def test_other_styles_are_loaded_again_when_that_changes(project: Project, text:
         assert shown(studio) == 13
 
 
+def test_a_load_that_takes_values_out_of_its_config_is_not_repeated_for_that(project: Project) -> None:
+    project.write(MODEL, ("self.weights = object()", "self.weights = config.pop('weights')"))
+    with PipelineExecutor(project.model(), {"weights": 7}) as executor:
+        executor.connect()
+        assert red(executor) == 11
+        model = executor.model
+        project.write(
+            MODEL, ("self.weights = object()", "self.weights = config.pop('weights')"), ("red = 10", "red = 20")
+        )
+        executor.reload()
+        assert red(executor) == 21
+        assert (executor.model, model.loads) == (model, 1)
+
+
 def test_a_run_that_does_not_end_is_reported(project: Project) -> None:
     forever = "try: await asyncio.sleep(9)\n                    except asyncio.CancelledError: pass"
     project.write(LOOP, ("await asyncio.sleep(0.1)", forever))

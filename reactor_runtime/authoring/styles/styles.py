@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Literal
@@ -70,7 +71,8 @@ class Style:
     def make(self, model: type[Model], config: dict[str, Any]) -> Model:
         """Call the class, with the config where `__init__` prepares the model."""
         make: Callable[..., Model] = model
-        return make(config) if self.config_method == "__init__" else make()
+        # Its `__init__` may take values out of it.
+        return make(deepcopy(config)) if self.config_method == "__init__" else make()
 
 
 def style_of(model: type) -> Style | None:
