@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,11 +16,13 @@ from reactor_runtime.authoring.code.source import attached_location, location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.model_config import ModelConfig
 from reactor_runtime.authoring.styles.model import Model, check_steps, number_of
+from reactor_runtime.authoring.styles.seat import check_seats, seats_of
 from reactor_runtime.config import GivenConfig, write
 from reactor_runtime.engine.config_hint import config_hint
 from reactor_runtime.engine.served import Version
 from reactor_runtime.errors import ConfigError, LoadError, ModelFailed, author_error
 from reactor_runtime.ipc.messages import Load, ReloadFiles
+from reactor_runtime.media.pacer import Schedule
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +92,41 @@ def check_copy(version: Version) -> None:
         model = type(version.model)
         hint = "each session gets a shallow copy of the loaded model: set sessions_per_model = 1, or remove __copy__"
         raise LoadError(f"{model.__name__} can't be copied: {error}", hint=hint, where=location_of(model)) from error
+
+
+def as_loaded(version: Version) -> Version:
+    """Return a version with the tracks and the number of seats that its `load()` has set.
+
+    Raises LoadError for tracks that clash, for a wrong number of seats, and for a wrong rate.
+    """
+    contract = with_made_outputs(version.contract, version.model)
+    assigned_rate(contract)
+    return replace(version, contract=contract.with_seats(_loaded_seats(version.model)))
+
+
+def assigned_rate(contract: Contract) -> float | None:
+    """Return the rate that `load()` has assigned to the class; None if there is none.
+
+    Raises LoadError for a wrong rate.
+    """
+    try:
+        fps = contract.with_current_rate().fps
+        if fps is not None:
+            # Raises ValueError for a rate that none can have.
+            Schedule(fps)
+    except (TypeError, ValueError) as error:
+        where = location_of(contract.model, "load")
+        raise LoadError(f"{contract.model.__name__}.fps after load(): {error}", where=where) from error
+    return None if fps == contract.fps else fps
+
+
+def _loaded_seats(model: Model) -> int:
+    seats, kind = seats_of(model), type(model)
+    try:
+        check_seats(seats, f"{kind.__name__}.seats after load()")
+    except ValueError as error:
+        raise LoadError(str(error), where=location_of(kind, "load")) from error
+    return seats
 
 
 def with_made_outputs(contract: Contract, model: Model) -> Contract:

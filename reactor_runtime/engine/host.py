@@ -10,13 +10,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from reactor_runtime import errors
 from reactor_runtime.authoring.code.source import location_of
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.model_config import model_config
-from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.distributed.errors import RunnerUnhealthy
 from reactor_runtime.engine import author
@@ -28,8 +26,8 @@ from reactor_runtime.engine.leaks import Leak, LeakGuard
 from reactor_runtime.engine.reload.reloader import Reloader
 from reactor_runtime.engine.runners import ModelRunners
 from reactor_runtime.engine.seeds import SharedGenerators
-from reactor_runtime.engine.served import ServedModel
-from reactor_runtime.engine.session_host import SessionHost, loaded_seats
+from reactor_runtime.engine.served import ServedModel, Version
+from reactor_runtime.engine.session_host import SessionHost
 from reactor_runtime.engine.step_turns import StepTurns
 from reactor_runtime.ipc import messages as ipc
 
@@ -75,7 +73,7 @@ class Host:
         self.slots = [SessionHost(self, index, outlet, parts) for index, outlet in enumerate(outlets)]
         if is_shared:
             # Each slot has attached its inputs and calls; `load()` and the warm-up use those of the first.
-            self.slots[0].attach(served.model, served.contract)
+            self.slots[0].attach(served.version)
 
     @property
     def reloader(self) -> Reloader | None:
@@ -91,7 +89,7 @@ class Host:
         """Return whether no other session may start with this model."""
         return self.lost is not None
 
-    def load_again(self, contract: Contract, given: GivenConfig) -> Model:
+    def load_again(self, contract: Contract, given: GivenConfig) -> Version:
         """Make and load another instance; the one that is served continues if that fails."""
         reload, project = self._parts.reload, self._parts.project
         assert reload is not None, "only the reloader calls this"
@@ -100,30 +98,28 @@ class Host:
             stack.enter_context(reload.while_loading(contract))
             stack.callback(setattr, self, "loads_again", False)
             config = model_config(contract.model, given, project)
-            model = author.make_model(contract, config.values, project)
+            made = Version(author.make_model(contract, config.values, project), contract, config.values)
             try:
-                self.slots[0].attach(model, contract)
-                author.call_load(model, config, project)
-                contract.style.check_loaded(model)
-                author.with_made_outputs(contract, model)
-                if loaded_seats(model) != self.slots[0].served.contract.seats:
+                self.slots[0].attach(made)
+                author.call_load(made.model, config, project)
+                contract.style.check_loaded(made.model)
+                loaded = author.as_loaded(made)
+                if loaded.contract.seats != self.slots[0].served.contract.seats:
                     raise errors.LoadError(OTHER_SEATS, where=location_of(contract.model, "load"))
             except errors.ReactorError:
-                self.slots[0].attach(self.served.model, self.served.contract)
+                self.slots[0].attach(self.served.version)
                 raise
-        return model
+        return loaded
 
-    def adopt_loaded(self) -> None:
-        """Serve the tracks that `load()` has made, the rate and the number of seats that it has set.
+    def serve_loaded(self) -> None:
+        """Serve the model as its `load()` has left it; raise a LoadError for what can't be served.
 
-        Raises LoadError for tracks that clash, and for a rate or a number that is none. Where several sessions share
-        the model, those of the other slots adopt it with their copies.
+        Where several sessions share the model, each slot serves a copy of it after the warm-up.
         """
-        version = self.served.version
-        contract = version.contract.with_seats(loaded_seats(version.model))
-        self.slots[0].adopt(contract)
-        if self.slots[0].served is not self.served:
-            self.served.version = replace(version, contract=contract)
+        loaded = author.as_loaded(self.served.version)
+        if self.step_turns is not None:
+            self.served.version = loaded
+        self.slots[0].serve_version(loaded)
 
     def begin_session(self, slot: int) -> None:
         """Count a session that starts."""

@@ -199,7 +199,7 @@ def _load(
         )
         with owned_by(host.runners):
             author.call_load(model, config, project, run)
-        host.adopt_loaded()
+        host.serve_loaded()
         contract.style.check_loaded(model)
         loaded = host.slots[0].served.contract
         if loaded.seats > 1 and load.one_controller:

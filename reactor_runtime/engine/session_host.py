@@ -12,13 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from reactor_runtime import errors
-from reactor_runtime.authoring.code.source import location_of
-from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.styles.app import StepCompleted
 from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.authoring.styles.seat import check_seats, seats_of
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine import author
 from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
@@ -34,17 +31,16 @@ from reactor_runtime.engine.liveness import EndWatch
 from reactor_runtime.engine.moderation import Moderation
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.output.sink import LoggedSink, SwitchableSink
-from reactor_runtime.engine.reload.reloader import Reloader, ReloadSettings
+from reactor_runtime.engine.reload.reloader import Reloader
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession, must_pass
-from reactor_runtime.engine.session_log import CurrentLog, ReloadOutcome
+from reactor_runtime.engine.session_log import CurrentLog
 from reactor_runtime.engine.session_state import SessionState, States
 from reactor_runtime.engine.step_turns import StepTurn
 from reactor_runtime.engine.warm_up import PATIENCE_S, WARM_UP, StandInInputs, WarmUp
 from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.ipc import messages as ipc
-from reactor_runtime.recording.entries import ReloadKind
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +69,6 @@ class SessionHost:
         self._failed = parts.failed
         self._ids = parts.ids
         self._is_replay = parts.is_replay
-        self._reload = parts.reload
         self._trace = outlet.trace
         self._logs = outlet.logs
         self._log = CurrentLog()
@@ -139,45 +134,24 @@ class SessionHost:
         self._current: tuple[ModelSession, Dispatcher] | None = None
         self._give_calls(served.model)
 
-    def serve_version(self, version: Version, states: States | None) -> States:
-        """Serve another version of the model from now on; return the states that it replaced, for a way back.
+    def serve_version(self, version: Version, states: States | None = None) -> States:
+        """Serve a loaded version of the model from now on; return the states that it replaced, for a way back.
 
-        Its sessions have the seats of the version before.
+        `states` are those that a former call has returned for this version.
         """
-        version = replace(version, contract=version.contract.with_seats(self.served.contract.seats))
         former = self._state.serve(version, states)
+        self.attach(version)
         self._emitter.on_new_version()
-        self.attach(version.model, version.contract)
-        self.adopt(version.contract)
+        if (fps := author.assigned_rate(version.contract)) is not None:
+            self._emitter.pace.pin(fps)
         if self._current is not None:
             self._current[1].check_again(self._check)
         return former
 
-    def adopt(self, contract: Contract) -> None:
-        """Serve a contract with the tracks and the rate that `load()` has set.
-
-        Raises LoadError for tracks that clash, and for a rate that is none.
-        """
-        version = self.served.version
-        loaded = author.with_made_outputs(contract, version.model)
-        if loaded is not version.contract:
-            self.served.version = replace(version, contract=loaded)
-            self._state.set_seats(loaded.seats)
-            self._emitter.on_new_version()
-        if loaded.has_seats:
-            version.model.seats = self._state.seats
-        try:
-            fps = contract.with_current_rate().fps
-            if fps is not None and fps != contract.fps:
-                self._emitter.pace.pin(fps)
-        except (TypeError, ValueError) as error:
-            where = location_of(contract.model, "load")
-            raise errors.LoadError(f"{contract.model.__name__}.fps after load(): {error}", where=where) from error
-
-    def attach(self, model: Model, contract: Contract) -> None:
-        """Attach the inputs and the runtime of the sessions to an instance of the author's class."""
-        self.inputs.attach(model, contract)
-        self._give_calls(model)
+    def attach(self, version: Version) -> None:
+        """Attach the inputs and the calls of the sessions to an instance, before its `load()`."""
+        self.inputs.attach(version.model, version.contract)
+        self._give_calls(version.model)
 
     def _give_calls(self, model: Model) -> None:
         # Set from outside, because an author's __init__ may not call ours.
@@ -212,8 +186,9 @@ class SessionHost:
         self._driver.swap_soon()
 
     @property
-    def in_session(self) -> bool:
-        return self._current is not None
+    def session(self) -> ModelSession | None:
+        """Return the session that runs."""
+        return None if self._current is None else self._current[0]
 
     @property
     def refusal(self) -> str:
@@ -234,16 +209,6 @@ class SessionHost:
         """Send a message to the server."""
         self._sink.send(message)
 
-    def on_code_start(self, kind: ReloadKind) -> None:
-        """Report to the log of the session that other code makes its frames, or the same code again."""
-        if self._current is not None and self._reload is not None:
-            self._current[0].log_reload(_outcome(kind, self.served.version, self._reload))
-
-    def on_code_stop(self, error: BaseException) -> None:
-        """Report to the log of the session that no code makes its frames; a replay raises the exception again."""
-        if self._current is not None:
-            self._current[0].fail_step(author.session_failure(error, self._project).message)
-
     def on_exception(self, error: BaseException) -> None:
         """Report an exception of the author's code that does not end the session."""
         self._failed(error)
@@ -260,7 +225,7 @@ class SessionHost:
         """Serve sessions until Shutdown, or until the model has crashed."""
         self._loop = asyncio.get_running_loop()
         self._serves = True
-        self._take_copy()
+        self._serve_copy()
         self._driver.start()
         self._moderation.start()
         while (start := await self._starts.get()) is not None and not self._host.crashed:
@@ -392,9 +357,7 @@ class SessionHost:
         client = self._client_info(start.client, "controller", start.joined_at_unix, start.seat)
         if former is not None and former.reset_for is not None:
             start = replace(start, seed=former.reset_for.seed)
-        reloaded = None
-        if self.reloader is not None and self._reload is not None:
-            reloaded = _outcome("applied", self.served.version, self._reload)
+        reloaded = None if self.reloader is None else self.reloader.outcome("applied")
         log = None if self._logs is None else self._logs.start_log(start, self.served.contract, reloaded)
         session = ModelSession(
             start.session,
@@ -438,18 +401,15 @@ class SessionHost:
         if self._host.capacity is not None and not self._emitter.pace.adaptive:
             self._host.capacity.add_step(self._index, seconds, frames / self._emitter.pace.schedule.fps)
 
-    def _take_copy(self) -> None:
+    def _serve_copy(self) -> None:
         """Serve a fresh copy of the loaded model, if several sessions share it."""
         if self.served is not self._host.served:
-            version = self._host.served.version.copied()
-            self.served.version = replace(version, contract=self.served.contract)
-            self.attach(version.model, version.contract)
-            self.adopt(version.contract)
+            self.serve_version(self._host.served.version.copied())
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""
         if self._serves and not self._driver.runs_between_sessions:
-            self._take_copy()
+            self._serve_copy()
         dispatcher = self._driver.dispatcher(session)
         if self._current is not None:
             # The events since the reset wait there.
@@ -566,18 +526,3 @@ class SessionHost:
             accept(again)
         else:
             self._sink.send(again)
-
-
-def loaded_seats(model: Model) -> int:
-    """Return the number of seats after `load()`; raise LoadError for a wrong one."""
-    seats, kind = seats_of(model), type(model)
-    try:
-        check_seats(seats, f"{kind.__name__}.seats after load()")
-    except ValueError as error:
-        raise errors.LoadError(str(error), where=location_of(kind, "load")) from error
-    return seats
-
-
-def _outcome(kind: ReloadKind, served: Version, settings: ReloadSettings) -> ReloadOutcome:
-    sources = {source.file: source.data for source in settings.modules.sources.values()}
-    return ReloadOutcome(kind, served.contract, served.config, sources)

@@ -35,12 +35,12 @@ class SessionState:
         self.seats: list[Seat] = []
         # Clients have these values: those of the state for all, then those of each seat.
         self._sent: list[dict[str, Any]] = []
-        self.set_seats(served.contract.seats)
+        self._make_seats(served.contract.seats)
         # Without it, one thread could send an older value after another thread has sent a newer one.
         self._lock = threading.Lock()
         self.clear()
 
-    def set_seats(self, count: int) -> None:
+    def _make_seats(self, count: int) -> None:
         """Make so many seats, unless there are as many; the number does not change in a session."""
         if count == len(self.seats):
             return
@@ -53,7 +53,7 @@ class SessionState:
         with self._lock:
             self._session = session.id
             if self._served.contract.has_seats:
-                # It may be a copy of the model that was loaded.
+                # The author's code may have assigned something else.
                 self._model.seats = self.seats
             for client in session.clients.values():
                 self._seat(client)
@@ -118,12 +118,13 @@ class SessionState:
             seat.state = None if spec is None else spec.fresh()
 
     def serve(self, version: Version, states: States | None = None) -> States:
-        """Replace the version of the model that is served; return the states that there were.
+        """Replace the version of the model that is served, and give it the seats; return the states that there were.
 
         In a session the new version gets states with the values of the former ones that are still valid; or it gets
         `states`, from which the former ones were made, with what has changed since.
         """
         with self._lock:
+            self._make_seats(version.contract.seats)
             former, olds = self._states(), self._specs(self._served.contract)
             news = self._specs(version.contract)
             given = states or [None] * len(former)
@@ -132,6 +133,8 @@ class SessionState:
                 version.model.state = made[0]
             for seat, state in zip(self.seats, made[1:], strict=True):
                 seat.state = state
+            if version.contract.has_seats:
+                version.model.seats = self.seats
             self._served.version = version
             return former
 

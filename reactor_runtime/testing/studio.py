@@ -130,7 +130,7 @@ class Studio(Generic[M]):
         self._slot = host.slots[0]
         self._slot.hold_steps(True)
         run_load(self.model, loaded)
-        host.adopt_loaded()
+        host.serve_loaded()
         self._contract = self._slot.served.contract
         self._session = ""
         self._numbers = itertools.count(1)

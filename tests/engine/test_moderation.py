@@ -364,7 +364,7 @@ async def test_an_event_that_waits_is_checked_again_by_new_code(tmp_path: Path) 
     checked = check_event(contract.events, ClientEvent("s-1", "c-1", 7, "set_prompt", '{"prompt": "wait"}'))
     assert isinstance(checked, CheckedEvent)
     host.receive_message(checked)
-    host.slots[0].serve_version(Version(newer, Contract.of(TerseWorld), {}), None)
+    host.slots[0].serve_version(Version(newer, Contract.of(TerseWorld), {}))
     model.go.set()
     async with asyncio.timeout(TIMEOUT_S):
         while not sink.of(EventRefused):  # noqa: ASYNC110

@@ -59,6 +59,7 @@ class Sharing:
         served = ServedModel(Version(model, contract, config))
         host = Host(served, outlets, HostParts(clock=clock, project=project), ends_at_crash=True)
         call_load(model, config, project)
+        host.serve_loaded()
         warming = asyncio.create_task(host.warm_up())
         while not warming.done():
             await clock.advance(0.02)
@@ -161,6 +162,23 @@ async def test_10_000_frames_show_what_their_own_session_was_sent(tmp_path: Path
                 assert pixel(sink, index) == (levels[slot], totals[slot] % 256, index % 256)
                 checked += 1
     assert Painter.loads == 1
+    await sharing.stop()
+
+
+class Seated(Painter):
+    seats: Any = 1
+
+    def load(self, config: dict[str, Any]) -> None:
+        super().load(config)
+        self.seats = 2
+
+
+async def test_each_session_has_the_number_of_seats_that_load_has_set(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Seated, 2, tmp_path)
+    await sharing.begin(0, 1)
+    models: list[Any] = [slot.served.model for slot in sharing.host.slots]
+    assert [len(model.seats) for model in models] == [2, 2]
+    assert models[0].seats[0] is not models[1].seats[0]
     await sharing.stop()
 
 

@@ -708,6 +708,19 @@ def test_a_load_that_takes_values_out_of_its_config_is_not_repeated_for_that(pro
         assert (executor.model, model.loads) == (model, 1)
 
 
+def test_a_load_that_assigns_a_wrong_rate_leaves_the_old_code(project: Project) -> None:
+    project.write(MODEL)
+    with PipelineExecutor(project.model()) as executor:
+        executor.connect()
+        assert red(executor) == 11
+        model = executor.model
+        project.write(MODEL, ("self.weights = object()", "type(self).fps = 0"))
+        with pytest.raises(LoadError, match=r"MyModel.fps after load\(\)"):
+            executor.reload()
+        assert red(executor) == 11
+        assert executor.model is model
+
+
 def test_a_run_that_does_not_end_is_reported(project: Project) -> None:
     forever = "try: await asyncio.sleep(9)\n                    except asyncio.CancelledError: pass"
     project.write(LOOP, ("await asyncio.sleep(0.1)", forever))

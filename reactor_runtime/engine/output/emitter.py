@@ -89,7 +89,6 @@ class Emitter:
         """Emit for another version of the model from now on; tracks that stay keep their sequence numbers."""
         contract = self._served.contract
         self._unpack = Unpack(contract)
-        self.first_step.check_again()
         self.outstanding.set_most(contract.buffer_size)
         self.pace.on_new_version()
         self._seqs = {track.name: self._seqs.get(track.name, 0) for track in contract.tracks}

@@ -22,12 +22,15 @@ from reactor_runtime.authoring.styles.seat import seats_of
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.config import GivenConfig, is_same
 from reactor_runtime.engine.author import session_failure, with_made_outputs
+from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.leaks import kept_model_warning
 from reactor_runtime.engine.reload.migration import LayoutChanged, Migration, outdated_attributes
 from reactor_runtime.engine.reload.modules import Execution, ProjectModules
 from reactor_runtime.engine.reload.preparation import Preparations
 from reactor_runtime.engine.runners import ModelRunners
 from reactor_runtime.engine.served import ServedModel, Version
+from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.engine.session_state import States
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
 from reactor_runtime.recording.entries import ReloadKind
@@ -124,7 +127,7 @@ class LoadingHost(Protocol):
         """Return the runners of the model, whose workers have the code from their start."""
         ...
 
-    def load_again(self, contract: Contract, given: GivenConfig) -> Model:
+    def load_again(self, contract: Contract, given: GivenConfig) -> Version:
         """Make and load an instance; raise a ReactorError, with the served one unchanged, if that fails."""
         ...
 
@@ -132,14 +135,17 @@ class LoadingHost(Protocol):
 class ReloadingHost(Protocol):
     """Serve the model that a reloader replaces."""
 
+    first_step: FirstStep
+
     def swap_soon(self) -> None:
         """Call `Reloader.apply` when the author's code that makes frames has ended."""
 
-    def serve_version(self, version: Version, states: States | None) -> States:
+    def serve_version(self, version: Version, states: States | None = None) -> States:
         """Serve another version, with the states of the session if they are known; return the states before."""
+        ...
 
     @property
-    def in_session(self) -> bool: ...
+    def session(self) -> ModelSession | None: ...
 
     @property
     def keeps_sessions(self) -> bool:
@@ -147,12 +153,6 @@ class ReloadingHost(Protocol):
         ...
 
     def send_message(self, message: ToServer) -> None: ...
-
-    def on_code_start(self, kind: ReloadKind) -> None:
-        """Note that the code that makes frames starts again."""
-
-    def on_code_stop(self, error: BaseException) -> None:
-        """Note that no code makes frames until the next reload."""
 
     def warn(self, warning: errors.ReactorError) -> None: ...
 
@@ -259,21 +259,22 @@ class Reloader:
         before = self._served.version
         trial = _Trial(before, self.broken, undo=[candidate.undo])
         try:
-            model = self._make(candidate, trial)
+            version = self._make(candidate, trial)
         except errors.ReactorError as error:
             self._go_back(trial)
-            self._host.on_code_start("failed")
+            self._log_start("failed")
             if self.broken:
-                self._host.on_code_stop(error)
+                self._log_failure(error)
             self._report_failure(error)
             return
-        trial.states = self._host.serve_version(Version(model, candidate.contract, candidate.config), None)
+        trial.states = self._host.serve_version(version)
+        self._host.first_step.check_again()
         self.broken = False
-        self._host.on_code_start("applied" if model is before.model else "loaded")
+        self._log_start("applied" if version.model is before.model else "loaded")
         if not candidate.on_trial:
             return
         self._trial = trial
-        if self._host.in_session:
+        if self._host.session is not None:
             trial.timer = self._clock.call_at(self._clock.now() + TRIAL_S, self.step_made)
         else:
             self.step_made()
@@ -281,6 +282,11 @@ class Reloader:
     def begin_session(self) -> None:
         """Run code that has failed again, for a new session."""
         self.broken = False
+
+    def outcome(self, kind: ReloadKind) -> ReloadOutcome:
+        """Return what is served now, after a reload of this kind."""
+        sources = {source.file: source.data for source in self._modules.sources.values()}
+        return ReloadOutcome(kind, self._served.contract, self._served.version.config, sources)
 
     def step_made(self) -> None:
         """Keep the code on trial, and report it; does nothing if there is none."""
@@ -311,10 +317,10 @@ class Reloader:
         logger.error("%s", found, exc_info=errors.from_author(error))
         if trial is not None:
             self._go_back(trial)
-            self._host.on_code_start("reverted")
+            self._log_start("reverted")
         if trial is None or trial.was_broken:
             self.broken = True
-            self._host.on_code_stop(error)
+            self._log_failure(error)
         self._host.on_exception(error)
         self._report_failure(found)
         return True
@@ -393,8 +399,8 @@ class Reloader:
             reason = f"the ranks run the old {outdated[0]}"
         return _Candidate(contract, config, reason, execution)
 
-    def _make(self, candidate: _Candidate, trial: _Trial) -> Model:
-        """Return the model of the new code: the same instance with another class, or a new one that has been loaded."""
+    def _make(self, candidate: _Candidate, trial: _Trial) -> Version:
+        """Return the version of the new code: the same instance with another class, or a new one that was loaded."""
         reason = candidate.reason
         if not reason:
             execution = candidate.execution
@@ -409,8 +415,9 @@ class Reloader:
             else:
                 trial.undo.insert(0, migration.undo)
                 trial.note = _outdated(self._served.model, execution, self._modules)
-                with_made_outputs(candidate.contract, self._served.model)
-                return self._served.model
+                contract = candidate.contract.with_seats(self._served.contract.seats)
+                model = self._served.model
+                return Version(model, with_made_outputs(contract, model), candidate.config)
         self._report("loading", reason)
         return self._loading.load_again(candidate.contract, self._given)
 
@@ -431,6 +438,16 @@ class Reloader:
         gc.collect()
         if (model := former()) is not None:
             self._host.warn(kept_model_warning(model))
+
+    def _log_start(self, kind: ReloadKind) -> None:
+        """Report to the log of the session that the code that makes frames starts again."""
+        if (session := self._host.session) is not None:
+            session.log_reload(self.outcome(kind))
+
+    def _log_failure(self, error: BaseException) -> None:
+        """Report to the log of the session that no code makes frames until the next reload."""
+        if (session := self._host.session) is not None:
+            session.fail_step(session_failure(error, self._project).message)
 
     def _report_failure(self, error: errors.ReactorError) -> None:
         if self._trial is not None:
