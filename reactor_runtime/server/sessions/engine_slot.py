@@ -414,9 +414,7 @@ class EngineSlot:
         controllers, shared = [] if self.session is None else self.session.controllers, self.shared
         watching = sum(client not in controllers for client in self.subscribers)
         common = {"queue": len(self._playout), "watching": watching, **self._playout.times.medians_ms()}
-        inputs = {} if self.session is None else self.session.demand.rates()
-        lost = {} if self.session is None else self.session.lost_inputs
-        of_inputs = {name: values for name, values in (("inputs", inputs), ("inputs_lost", lost)) if values}
+        of_inputs = {} if self.session is None else self.session.inputs.statistics()
 
         def send_to(client: Client) -> None:
             of_sender = of_inputs if shared or client in controllers else {}

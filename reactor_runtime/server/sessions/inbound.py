@@ -13,7 +13,8 @@ from reactor_runtime.media import jpeg, npy, wav
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
-from reactor_runtime.server.sessions.session import SOURCE_S, ServedSession, SessionPhase
+from reactor_runtime.server.sessions.input_tracks import SOURCE_S
+from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.sessions.slot import S
 from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.workers.engine import Engine
@@ -55,7 +56,7 @@ class Inbound:
         session.record_activity(client)
         if not session.stepped:
             code, why = ErrorCode.NOT_READY, "the session steps by itself: connect with generation=stepped"
-        elif missing := session.missing_media(step.media):
+        elif missing := session.inputs.missing_media(step.media):
             fields = [
                 {"path": f"media.{track}", "message": f"{count} of {step.media[track]} came"}
                 for track, count in missing.items()
@@ -87,8 +88,9 @@ class Inbound:
         except WireError as error:
             client.send_error(error.code, f"{error.message}: the binary message was dropped")
             return
-        if session.has_senders and not session.claims_track(track, client):
-            if session.may_refuse(track, client):
+        now = client.clock.now()
+        if session.has_senders and not session.inputs.claim(track, client.id, now):
+            if session.inputs.answers_refusal(track, client.id, now):
                 client.send_error(
                     ErrorCode.NOT_CONTROLLER,
                     f"another client of the session sends {track}: binary messages are dropped until that client has "

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import hashlib
 import logging
-import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -23,7 +22,7 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
-from reactor_runtime.server.sessions.input_demand import InputDemand
+from reactor_runtime.server.sessions.input_tracks import InputTracks
 from reactor_runtime.server.sessions.session_seat import SessionSeat
 from reactor_runtime.server.sessions.turn import SeatTurn, Turn, TurnEnd, TurnNotice
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
@@ -36,8 +35,6 @@ logger = logging.getLogger(__name__)
 # How much is kept from a client that sends before the engine has started its session, besides the newest media.
 MOST_EARLY = 100
 MOST_EARLY_BYTES = 4 << 20
-# After so long without a frame or sound of its source, another client may send an input track.
-SOURCE_S = 5.0
 
 
 class SessionPhase(StrEnum):
@@ -95,15 +92,9 @@ class ServedSession:
         self.has_clients = has_clients
         self.outlives = outlives
         self.stepped = stepped
-        # Frames and pieces of sound of the controller since the last request for steps, by track.
-        self._media_counts: dict[str, int] = {}
         # Those that the model knows; of several seats the controllers are not among them, since they may resume.
         self.clients: dict[str, Client] = {controller.id: controller} if has_clients and seats == 1 else {}
         self._grace: Timer | None = None
-        # Who sends each input track, and since when it is silent.
-        self._sources: dict[str, tuple[Client, float]] = {}
-        # When a client last got the answer that another one sends a track.
-        self._refused: dict[tuple[str, str], float] = {}
         may_resume = bool(limits.resume_grace_s)
         self.seats = [SessionSeat(number, self._make_turn, may_resume=may_resume) for number in range(seats)]
         self.seats[controller.seat].take(controller)
@@ -112,9 +103,7 @@ class ServedSession:
         # How far the model is with the first frame, and what clients know of that; None when the frame is there.
         self.preparing: ipc.Preparing | None = None
         self._announced: ipc.Preparing | None = None
-        self.demand = InputDemand()
-        # Frames and pieces of sound that were dropped because the model read too slowly, by track.
-        self.lost_inputs: dict[str, int] = {}
+        self.inputs = InputTracks()
         # Whether the model pauses because its controllers are away.
         self._is_held = False
         self._early: list[ipc.ClientEvent | ipc.ClientMedia | ipc.StepRequest] = []
@@ -256,10 +245,7 @@ class ServedSession:
 
     def remove_client(self, client: Client) -> None:
         """Report that a client has gone; a session that outlives its clients ends some time after the last one."""
-        for track in [track for track, (source, _) in self._sources.items() if source is client]:
-            del self._sources[track]
-        for key in [key for key in self._refused if key[0] == client.id]:
-            del self._refused[key]
+        self.inputs.forget(client.id)
         if self.clients.pop(client.id, None) is None or self.phase is not SessionPhase.RUNNING:
             return
         self._send(ipc.ClientLeft(self.id, client.id))
@@ -318,23 +304,6 @@ class ServedSession:
         """Restart the idle timeout of a client's seat; any client of a shared session is in the first."""
         (self.seat_of(client) or self.seats[0]).turn.record_activity()
 
-    def claims_track(self, track: str, client: Client) -> bool:
-        """Return whether a client may send an input track: only one client of a session does, until it is silent."""
-        now = self._clock.now()
-        source, at = self._sources.get(track, (client, now))
-        if source is not client and now < at + SOURCE_S:
-            return False
-        self._sources[track] = client, now
-        return True
-
-    def may_refuse(self, track: str, client: Client) -> bool:
-        """Return whether to answer a frame that another client's track drops: once for many, as they come."""
-        now, key = self._clock.now(), (client.id, track)
-        if now < self._refused.get(key, -math.inf) + SOURCE_S:
-            return False
-        self._refused[key] = now
-        return True
-
     def hold(self, seat: SessionSeat) -> bool:
         """Keep a seat for a controller that has lost its connection; return False where it may not resume.
 
@@ -386,11 +355,6 @@ class ServedSession:
             return False
         return True
 
-    def missing_media(self, wanted: Mapping[str, int]) -> dict[str, int]:
-        """Return how many came of each track of which fewer than wanted have come since the last call."""
-        counts, self._media_counts = self._media_counts, {}
-        return {track: counts.get(track, 0) for track, count in wanted.items() if counts.get(track, 0) < count}
-
     def send_event(self, event: Event, client: Client | None = None) -> bool:
         """Send an event of a client, by default the controller, or keep it until the session has started.
 
@@ -413,8 +377,7 @@ class ServedSession:
         self, track: str, file: bytes, header: MediaHeader | None = None, client: Client | None = None
     ) -> None:
         """Send an image or sound; until the session has started, keep the newest of each track."""
-        if self.stepped:
-            self._media_counts[track] = self._media_counts.get(track, 0) + 1
+        self.inputs.record_media(track)
         message = ipc.ClientMedia(
             self.id, track, file, client=(client or self.controller).id if self.has_senders else ""
         )
@@ -475,9 +438,9 @@ class ServedSession:
                 state.update(message.changes)
                 self._send_state(message.changes, message.seat)
             case ipc.InputsTaken():
-                self.demand.record(message)
+                self.inputs.demand.record(message)
             case ipc.InputLost():
-                self.lost_inputs[message.track] = self.lost_inputs.get(message.track, 0) + message.count
+                self.inputs.record_loss(message.track, message.count)
                 self.controller.metrics.inputs_lost.add(message.kind, message.count)
             case ipc.UploadTaken():
                 self._untaken.pop(message.id).set()
