@@ -23,7 +23,7 @@ def worker_uploads_route(workers: Mapping[str, RemoteWorker]) -> Route:
     """Return the route; the worker checks the key and the size, and answers."""
 
     async def upload(request: Request) -> Response:
-        # The rest of the key is that of one client of a shared session.
+        # The rest of the key is that of one client of the session.
         key = request.query_params.get("key", "").partition(".")[0].encode()
         for worker in workers.values():
             session = worker.slot.session

@@ -275,7 +275,7 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
         seat.resume_secret or "",
         session.controller.ids.get("ticket", ""),
         session.controller.id,
-        session.upload_key,
+        session.uploads.key,
         seat.turn.used_s,
         seat.vacancies if seat.is_free else 0,
         seat.is_broken,

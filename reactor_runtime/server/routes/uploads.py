@@ -155,7 +155,7 @@ class UploadRoute:
             content = await spool.finish()
             _check_open(session)
             path, file = (str(content), b"") if isinstance(content, Path) else ("", content)
-            received = session.send_upload(ipc.UploadedBytes(session.id, id, *name_and_type, path, client, file))
+            received = session.uploads.send_file(ipc.UploadedBytes(session.id, id, *name_and_type, path, client, file))
             taken = True
         except ClientDisconnect:
             raise UploadRefused(400, "the connection ended before the file was complete") from None

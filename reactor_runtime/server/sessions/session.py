@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-import hashlib
 import logging
 import secrets
 from collections import deque
@@ -24,6 +23,7 @@ from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.input_tracks import InputTracks
 from reactor_runtime.server.sessions.session_seat import SessionSeat
+from reactor_runtime.server.sessions.session_uploads import SessionUploads
 from reactor_runtime.server.sessions.turn import SeatTurn, Turn, TurnEnd, TurnNotice
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.media_header import MediaHeader
@@ -74,8 +74,6 @@ class ServedSession:
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
-        self.upload_key = secrets.token_urlsafe(16)
-        self._upload_secret = secrets.token_bytes(16)
         self._controller = controller
         controller.ids.update(log_ids, session=self.id)
         self.room = room
@@ -104,10 +102,10 @@ class ServedSession:
         self.preparing: ipc.Preparing | None = None
         self._announced: ipc.Preparing | None = None
         self.inputs = InputTracks()
+        self.uploads = SessionUploads(send)
         # Whether the model pauses because its controllers are away.
         self._is_held = False
         self._early: list[ipc.ClientEvent | ipc.ClientMedia | ipc.StepRequest] = []
-        self._untaken: dict[str, asyncio.Event] = {}
         # Who waits for the answers to requests to keep the recording, in their order.
         self._keepers: deque[Client] = deque()
 
@@ -392,33 +390,18 @@ class ServedSession:
         self._early = [item for item in self._early if not (isinstance(item, ipc.ClientMedia) and item.track == track)]
         self._early.append(message)
 
-    def upload_key_of(self, client: str) -> str:
-        """Return the key with which one client of a shared session uploads files."""
-        of_client = hashlib.blake2b(client.encode(), key=self._upload_secret, digest_size=12)
-        return f"{self.upload_key}.{of_client.hexdigest()}"
-
     @property
     def has_senders(self) -> bool:
         """Return whether several clients may send to the model."""
         return self.has_clients or self.has_several_seats
 
     def uploader(self, key: str, *, shared: bool) -> str | None:
-        """Return the client whose key this is; None for a wrong one, and if the client has left a shared session."""
-        of_clients = {self.upload_key_of(each): each for each in self.clients}
-        if self.has_several_seats:
-            # The model knows a client that has resumed by its first connection.
-            seats = [(seat.controller, seat.client_id) for seat in self.seats if not seat.is_free]
-            of_clients = {self.upload_key_of(client.id): known for client, known in seats if client is not None}
-        by_client = shared or self.has_several_seats
-        keys = of_clients if by_client else {self.upload_key: self.seats[0].client_id}
-        given = key.encode(errors="replace")
-        return next((each for known, each in keys.items() if secrets.compare_digest(known.encode(), given)), None)
+        """Return the client whose key this is, by the id that the model knows; None for a wrong one, or one that left.
 
-    def send_upload(self, upload: ipc.UploadedBytes) -> asyncio.Event:
-        """Send a file; return an event that is set when the engine has taken it."""
-        taken = self._untaken[upload.id] = asyncio.Event()
-        self._send(upload)
-        return taken
+        Each client of a shared session may upload, else those that have a seat.
+        """
+        seated = (seat.client_id for seat in self.seats if not seat.is_free)
+        return self.uploads.client_of(key, self.clients if shared else seated)
 
     def on_engine_message(self, message: ipc.Message) -> None:
         """Deliver a message of the engine for this session."""
@@ -443,7 +426,7 @@ class ServedSession:
                 self.inputs.record_loss(message.track, message.count)
                 self.controller.metrics.inputs_lost.add(message.kind, message.count)
             case ipc.UploadTaken():
-                self._untaken.pop(message.id).set()
+                self.uploads.on_taken(message.id)
             case ipc.Kept():
                 kept = {"file": message.file, "message": message.message, "hint": message.hint}
                 client = self._keepers.popleft()

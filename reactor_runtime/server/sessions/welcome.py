@@ -31,15 +31,11 @@ def welcome_message(
 ) -> WelcomeMessage:
     """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
 
-    Only the client that `controls` the session gets the secret to resume it, and the one for uploads. With `shared`
-    every client of a session gets a secret of its own for uploads, and so does one in each of several `seats`. `seat`
-    is the one that the receiver has or watches.
+    Only a client that `controls` the session gets the secret to resume it, and a key for uploads; with `shared` every
+    client of the session gets a key. `seat` is the one that the receiver has or watches.
     """
     controlled = session if controls else None
-    if shared or (controlled is not None and controlled.has_several_seats):
-        upload_key = None if session is None else session.upload_key_of(client)
-    else:
-        upload_key = None if controlled is None else controlled.upload_key
+    known_as = client if controlled is None else controlled.seats[seat].client_id
     return {
         "protocol": SUBPROTOCOL,
         "session": None if session is None else session.id,
@@ -53,7 +49,7 @@ def welcome_message(
         "schema": contract["schema"],
         "state": {} if session is None else session.state_in(seat),
         "resume": None if controlled is None else controlled.seats[seat].resume_secret,
-        "upload_key": upload_key,
+        "upload_key": session.uploads.key_of(known_as) if session is not None and (controls or shared) else None,
         "generation": "stepped" if session is not None and session.stepped else "realtime",
         "environment": dict(environment),
         "shared": shared,

@@ -265,7 +265,7 @@ async def test_a_file_for_a_session_that_ends_is_refused(services: AdmissionFixt
     controller, route = services.come(), UploadRoute(services.admission)
     services.begin()
     assert services.slot.session is not None
-    path = f"/uploads?key={services.slot.session.upload_key}"
+    path = f"/uploads?key={services.slot.session.uploads.key_of(controller.id)}"
 
     async def content() -> AsyncIterator[bytes]:
         yield SMALL

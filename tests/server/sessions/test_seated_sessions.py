@@ -287,9 +287,12 @@ async def test_the_files_of_a_client_that_has_resumed_are_those_of_the_one_that_
     session = session_of(services)
     secret = session.seats[1].resume_secret
     services.admission.detach(second, lost=True)
+    key = (await told(second))[0][1]["upload_key"]
     again = come(services, resume=str(secret))
-    assert session.uploader(session.upload_key_of(again.id), shared=False) == second.id
-    assert session.uploader(session.upload_key_of(second.id), shared=False) is None
+    assert (await told(again))[0][1]["upload_key"] == key
+    assert session.uploader(key, shared=False) == second.id
+    services.admission.detach(again)
+    assert session.uploader(key, shared=False) is None
 
 
 async def test_a_client_that_keeps_the_recording_gets_the_answer(services: AdmissionFixture) -> None:

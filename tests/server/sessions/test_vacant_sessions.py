@@ -187,14 +187,13 @@ async def test_a_shared_session_has_a_key_of_uploads_for_each_client_that_is_the
     services = make(shared=True)
     first, session = began(services), services.slot.session
     assert session is not None
-    former = session.upload_key_of(first.id)
+    former = session.uploads.key_of(first.id)
     assert session.uploader(former, shared=True) == first.id
     services.admission.detach(first)
     second = services.come()
     welcome, _ = await told(second)
     assert session.uploader(welcome[1]["upload_key"], shared=True) == second.id
     assert session.uploader(former, shared=True) is None
-    assert session.uploader(session.upload_key, shared=True) is None
 
 
 async def test_a_queue_without_room_admits_a_controller_to_it(make: Make) -> None:

@@ -35,7 +35,11 @@ def test_only_the_controller_gets_the_secrets(session: ServedSession) -> None:
         welcome_message(session, CONTRACT, model="m", client="c-1", controls=controls, **OPTIONS)
         for controls in (True, False)
     )
-    assert (controller["resume"], controller["upload_key"]) == (session.seats[0].resume_secret, session.upload_key)
+    seat = session.seats[0]
+    assert (controller["resume"], controller["upload_key"]) == (
+        seat.resume_secret,
+        session.uploads.key_of(seat.client_id),
+    )
     assert viewer == {**controller, "role": "viewer", "resume": None, "upload_key": None}
 
 
