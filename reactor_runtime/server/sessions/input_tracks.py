@@ -65,5 +65,5 @@ class InputTracks:
 
     def statistics(self) -> dict[str, dict[str, Any]]:
         """Return the rates since the last call and the losses, as fields of `reactor.stats`; only those with values."""
-        fields = {"inputs": self.demand.rates(), "inputs_lost": dict(self._lost)}
+        fields: dict[str, dict[str, Any]] = {"inputs": self.demand.rates(), "inputs_lost": dict(self._lost)}
         return {name: values for name, values in fields.items() if values}
