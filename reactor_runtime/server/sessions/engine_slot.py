@@ -1,12 +1,12 @@
 """A slot with an engine of this server: the engine, the session on it, and the clients that see the session.
 
-It starts, announces and ends its sessions. `admission.py` decides which controller gets the slot, `session.py` is
-the session itself, and `workers/engine.py` is all that a slot knows of its engine.
+It starts, announces and ends its sessions. `admission.py` decides which controller gets the slot, `seating.py` changes
+the controllers of a session, `session.py` is the session itself. `workers/engine.py` is all that a slot knows of its
+engine.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import secrets
 from collections.abc import Callable
@@ -22,16 +22,10 @@ from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import ReloadReport, TurnLimits
 from reactor_runtime.server.sessions.reload_notices import ReloadNotices
+from reactor_runtime.server.sessions.seating import Seating, seats_message
 from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
-from reactor_runtime.server.sessions.session_seat import SessionSeat
-from reactor_runtime.server.sessions.slot import (
-    SessionEnd,
-    SlotCallbacks,
-    SlotSettings,
-    SlotStatistics,
-    VacantSession,
-)
-from reactor_runtime.server.sessions.turn import TurnEnd, TurnNotice
+from reactor_runtime.server.sessions.slot import SessionEnd, SlotCallbacks, SlotSettings, SlotStatistics
+from reactor_runtime.server.sessions.turn import END_MESSAGES, TurnEnd, TurnNotice
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.server.sessions.welcome import welcome_message
 from reactor_runtime.server.workers.engine import Engine, EnginePhase
@@ -43,12 +37,6 @@ logger = logging.getLogger(__name__)
 CODE_LETTERS, CODE_LENGTH = "abcdefghjkmnpqrstuvwxyz23456789", 6
 RESTARTING = "restarting"
 RESTARTS = "the model starts again with new code"
-END_MESSAGES = {
-    TurnEnd.LEFT: "the controller has gone",
-    TurnEnd.TIME: "the turn is over: others wait",
-    TurnEnd.IDLE: "the controller was idle",
-    TurnEnd.STOPPING: "the server is stopping",
-}
 
 
 class EngineSlot:
@@ -96,6 +84,7 @@ class EngineSlot:
         self._wait_queue = wait_queue
         self._settings = settings
         self._callbacks = callbacks
+        self._seating = Seating(self, subscribers, wait_queue, callbacks.on_vacant)
 
     @property
     def model_name(self) -> str:
@@ -145,7 +134,7 @@ class EngineSlot:
             stepped=controller.stepped and seats == 1,
             seats=seats,
             room=(controller.room or new_code()) if seats > 1 else "",
-            on_turn_over=self._end_turn,
+            on_turn_over=self._seating.end_turn,
         )
         self.session.start()
 
@@ -173,7 +162,7 @@ class EngineSlot:
                 client.send_message("reactor.session", _progress_message(session))
         self.subscribers.join(client, controls=controls, held=session is not None)
         if session is not None and session.has_several_seats:
-            client.send_message("reactor.seats", _seats_message(session))
+            client.send_message("reactor.seats", seats_message(session))
 
     def _send_welcome(self, client: Client, session: ServedSession | None) -> None:
         assert self.engine.contract is not None, "the engine is ready"
@@ -204,114 +193,17 @@ class EngineSlot:
 
     def resume_session(self, client: Client, secret: str) -> None:
         """Continue the session with another connection of the controller that got this secret."""
-        session = self.session
-        assert session is not None, "the client has shown the secret of a session"
-        seat = session.resume(client, secret)
-        logger.info(
-            "session resumed id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.log_fields
-        )
-        self.subscribe(client)
-        resumed = {"phase": "resumed", "session": session.id}
-        self.subscribers.send_message("reactor.session", resumed, seat=seat.number)
-        self._send_seats(session)
+        assert self.session is not None, "the client has shown the secret of a session"
+        self._seating.resume(self.session, client, secret)
 
     def detach_controller(self, client: Client, *, lost: bool) -> None:
         """Free the seat of a controller that has gone, and stop the session without others.
 
         One whose connection was `lost` may resume.
         """
-        session = self.session
-        seat = None if session is None else session.seat_of(client)
-        if session is None or seat is None:
-            return
-        seat.is_broken = lost
-        if session.outlives and session.phase is SessionPhase.RUNNING:
-            self._vacate(session, seat, lost=lost)
-            return
-        if session.has_clients:
-            self.subscribers.leave(client)
-        if lost and session.hold(seat):
-            return
-        if session.has_others(seat) and session.phase is SessionPhase.RUNNING:
-            self._free_seat(session, seat)
-        else:
-            session.stop()
-
-    def _end_turn(self, seat: SessionSeat, end: TurnEnd) -> None:
-        """Free a seat whose turn is over while others play, and close its controller."""
-        session, client = self.session, seat.controller
-        assert session is not None, "a turn is in a session"
-        assert client is not None, "a turn is of a controller"
-        message = END_MESSAGES[end]
-        client.send_message("reactor.session", {"phase": "ended", "reason": end, "message": message})
-        self._free_seat(session, seat)
-        client.close(CloseCode.SESSION_OVER, message)
-
-    def _free_seat(self, session: ServedSession, seat: SessionSeat) -> None:
-        session.vacate(seat)
-        self._send_seats(session)
-        self._offer_seats(session, seat.number)
-
-    def _offer_seats(self, session: ServedSession, freed: int | None) -> None:
-        """Offer the free seats of a session to the clients that wait for one."""
-
-        def places() -> int:
-            is_running = self.session is session and session.phase is SessionPhase.RUNNING
-            return sum(seat.is_free for seat in session.seats) if is_running else 0
-
-        if places():
-            take = functools.partial(self._take_seat, session)
-            seat_for = session.free_seat_for
-            vacant = VacantSession(self, places, take, session.stop, seat_for=seat_for, seat=freed, is_played=True)
-            self._callbacks.on_vacant(vacant)
-
-    def _take_seat(self, session: ServedSession, client: Client) -> None:
-        """Seat a client in a session that runs."""
-        session.take_seat(session.seats[client.seat], client)
-        logger.info(
-            "seat taken id=%s seat=%d client=%s from=%s",
-            session.id,
-            client.seat,
-            client.id,
-            client.address,
-            extra=client.log_fields,
-        )
-        self.subscribe(client)
-        client.send_message("reactor.session", {"phase": "started", "session": session.id})
-        self._send_seats(session)
-        self._offer_seats(session, None)
-
-    def _send_seats(self, session: ServedSession) -> None:
-        """Send the clients who has which seat, where there are several."""
-        if session.has_several_seats:
-            self.subscribers.send_message("reactor.seats", _seats_message(session), but=self._wait_queue.waiting)
-
-    def _vacate(self, session: ServedSession, seat: SessionSeat, *, lost: bool) -> None:
-        session.vacate(seat)
-        number = seat.vacancies
-        # State and uploads of a session belong to its controller, unless it is shared.
-        vacant = VacantSession(
-            self,
-            lambda: int(self._is_vacant(session, seat) and seat.vacancies == number),
-            functools.partial(self._take_over, seat) if self.shared else None,
-            session.stop,
-            kept_s=self._limits.resume_grace_s if lost and not self.shared else 0.0,
-        )
-        self._callbacks.on_vacant(vacant)
-
-    def _is_vacant(self, session: ServedSession, seat: SessionSeat) -> bool:
-        return self.session is session and seat.is_free and session.phase is SessionPhase.RUNNING
-
-    def _take_over(self, seat: SessionSeat, client: Client) -> None:
-        """Continue the shared session, whose controller has left, with another one."""
-        session = self.session
-        assert session is not None, "it is vacant"
-        session.take_seat(seat, client)
-        logger.info(
-            "session continued id=%s client=%s from=%s", session.id, client.id, client.address, extra=client.log_fields
-        )
-        self.subscribe(client)
-        client.send_message("reactor.session", {"phase": "started", "session": session.id})
+        seat = None if self.session is None else self.session.seat_of(client)
+        if self.session is not None and seat is not None:
+            self._seating.leave(self.session, seat, lost=lost, shared=self.shared)
 
     def close_session(self) -> None:
         """End a session that the engine has not ended before the end of the server."""
@@ -450,10 +342,10 @@ class EngineSlot:
         for seat in session.seats:
             state, but = session.state_in(seat.number), (controller, *waiting)
             self.subscribers.send_message("reactor.state", state, but=but, seat=seat.number)
-        self._send_seats(session)
+        self._seating.send_seats(session)
         session.start_turn()
         self._callbacks.on_session_started()
-        self._offer_seats(session, None)
+        self._seating.offer(session)
 
     def _session_ended(self, session: ServedSession, ended: ipc.Ended) -> None:
         if self.reload.restarts:
@@ -506,12 +398,6 @@ def _progress_message(session: ServedSession) -> dict[str, Any]:
 def new_code() -> str:
     """Return the code of a room, which people can read out."""
     return "".join(secrets.choice(CODE_LETTERS) for _ in range(CODE_LENGTH))
-
-
-def _seats_message(session: ServedSession) -> dict[str, Any]:
-    """Return the data of `reactor.seats`: the room, and the client in each seat, None in a free one."""
-    clients = [None if seat.is_free or seat.controller is None else seat.controller.id for seat in session.seats]
-    return {"room": session.room, "clients": clients, "away": [seat.number for seat in session.seats if seat.is_away]}
 
 
 def _with_line(error: errors.ReactorError) -> str:

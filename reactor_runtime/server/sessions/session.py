@@ -70,7 +70,7 @@ class ServedSession:
         stepped: bool = False,
         seats: int = 1,
         room: str = "",
-        on_turn_over: Callable[[SessionSeat, TurnEnd], None] = lambda *_: None,
+        on_turn_over: Callable[[ServedSession, SessionSeat, TurnEnd], None] = lambda *_: None,
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
@@ -85,7 +85,7 @@ class ServedSession:
         self._subscribers = subscribers
         self._playout = playout
         self._send = send
-        self._limits = limits
+        self.limits = limits
         self._clock = clock
         self.has_clients = has_clients
         self.outlives = outlives
@@ -111,7 +111,7 @@ class ServedSession:
 
     def _make_turn(self, seat: SessionSeat) -> Turn:
         return Turn(
-            self._limits,
+            self.limits,
             self._clock,
             on_notice=functools.partial(self._send_notice, seat),
             on_end=functools.partial(self._end_turn, seat),
@@ -119,7 +119,7 @@ class ServedSession:
 
     def _end_turn(self, seat: SessionSeat, end: TurnEnd) -> None:
         if self.has_others(seat):
-            self._on_turn_over(seat, end)
+            self._on_turn_over(self, seat, end)
         else:
             self.stop(end)
 
@@ -248,7 +248,7 @@ class ServedSession:
             return
         self._send(ipc.ClientLeft(self.id, client.id))
         if self.outlives and not self.clients:
-            self._grace = self._clock.call_at(self._clock.now() + self._limits.resume_grace_s, self.stop)
+            self._grace = self._clock.call_at(self._clock.now() + self.limits.resume_grace_s, self.stop)
 
     def _report_client(self, client: Client) -> None:
         seat = self.seat_of(client)

@@ -21,6 +21,14 @@ class TurnEnd(StrEnum):
     STOPPING = "server_stopping"
 
 
+END_MESSAGES = {
+    TurnEnd.LEFT: "the controller has gone",
+    TurnEnd.TIME: "the turn is over: others wait",
+    TurnEnd.IDLE: "the controller was idle",
+    TurnEnd.STOPPING: "the server is stopping",
+}
+
+
 class TurnNotice(StrEnum):
     """Notices of a turn: its end, with the seconds until then, or None when the end is called off."""
 
