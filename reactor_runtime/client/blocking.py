@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from reactor_runtime.client.errors import SessionEnded
 from reactor_runtime.client.media import Frame, Sound
 from reactor_runtime.client.messages import Message, ModelContract, ReloadNotice, Reply
-from reactor_runtime.client.session import Session, SessionInfo
+from reactor_runtime.client.session import Session
+from reactor_runtime.client.session_values import SessionValues
 from reactor_runtime.client.status import Status
 from reactor_runtime.client.steps import Commands, StepsResult
 
@@ -107,7 +108,7 @@ def _closed() -> SessionEnded:
     return SessionEnded("closed", "this client has closed it")
 
 
-class BlockingSession(SessionInfo):
+class BlockingSession(SessionValues):
     """A client's session with a model, without an event loop; `connect` makes it in a `with`.
 
     Each method does the same as that of `Session`, and blocks where that one is awaited. Any thread may call them;
