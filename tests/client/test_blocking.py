@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from reactor_runtime.client import BlockingSession, SessionEnded, connect
+from reactor_runtime.client import BlockingSession, Session, SessionEnded, connect
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -41,6 +43,26 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def url(server: RunningServer) -> str:
     server.wait_for_health("ready")
     return f"http://127.0.0.1:{server.port}"
+
+
+def parameters_of(session: type) -> dict[str, dict[str, tuple[Any, Any, Any]]]:
+    """Return the kind, default and annotation of each parameter of the public methods of a class."""
+    methods = {name: each for name, each in vars(session).items() if inspect.isfunction(each) and name[0] != "_"}
+    return {
+        name: {
+            each.name: (each.kind, each.default, each.annotation)
+            for each in inspect.signature(method).parameters.values()
+        }
+        for name, method in methods.items()
+    }
+
+
+def test_it_has_the_methods_of_a_session_with_the_same_parameters() -> None:
+    session, blocking = parameters_of(Session), parameters_of(BlockingSession)
+    session["close"] = session.pop("aclose")
+    # A program on an event loop has `asyncio.timeout`.
+    del blocking["ready"]["timeout_s"]
+    assert blocking == session
 
 
 class Waiter(threading.Thread):
