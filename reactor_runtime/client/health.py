@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import ssl
 from http import HTTPStatus
 from typing import Any
 
@@ -16,12 +15,12 @@ from reactor_runtime.client.errors import Refused
 TIMEOUT_S = 10.0
 
 
-def read_health(address: Address, *, tls: ssl.SSLContext | None = None) -> dict[str, Any]:
+def read_health(address: Address) -> dict[str, Any]:
     """Return the state of a server and of its slots. Blocks for at most 10 s without an answer.
 
     Raises `Refused` if the server requires a token, `ConnectError` if there is no Reactor server.
     """
-    with contextlib.closing(http_connection(address, timeout_s=TIMEOUT_S, tls=tls)) as connection:
+    with contextlib.closing(http_connection(address, timeout_s=TIMEOUT_S, tls=None)) as connection:
         try:
             connection.request("GET", f"{address.root}/health", headers=address.headers)
             answer = connection.getresponse()

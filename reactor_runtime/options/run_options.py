@@ -46,6 +46,7 @@ JPEG = "jpeg"
 BARE = {"reload": IN_PLACE, "record_video": JPEG}
 RELOADS = (IN_PLACE, "full", NO_RELOAD)
 CODECS = ("auto", "always", "never")
+VIDEO_FORMATS = (JPEG, "lossless")
 # Connections beyond those of the clients: requests of the page's files, and clients that are about to be refused.
 EXTRA_CONNECTIONS = 128
 _UUID = r"[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
@@ -251,7 +252,7 @@ class RunOptions:
         Option(
             "Record the frames of the output too, as JPEGs; --record-video=lossless all pixels, which are large.",
             metavar="[lossless]",
-            parse=one_of((JPEG, "lossless")),
+            parse=one_of(VIDEO_FORMATS),
         ),
     ] = None
     verbose: Annotated[bool, Option("Show whole tracebacks, Reactor's code included.")] = False

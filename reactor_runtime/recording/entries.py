@@ -223,9 +223,9 @@ def name_of(key: str) -> str:
     return key.partition("@")[0]
 
 
-def in_seat(values: Mapping[str, T], seat: int = 0) -> dict[str, T]:
-    """Return the values for all seats and those for one, by the names of the tracks, from the values by key."""
-    return {name_of(key): value for key, value in values.items() if key.partition("@")[2] in ("", str(seat))}
+def in_first_seat(values: Mapping[str, T]) -> dict[str, T]:
+    """Return the values for all seats and those for the first, by the names of the tracks, from the values by key."""
+    return {name_of(key): value for key, value in values.items() if key.partition("@")[2] in ("", "0")}
 
 
 def hash_pieces(pieces: Pieces) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.recording.configs import ReplayConfig
-from reactor_runtime.recording.entries import Metadata, Pieces, hash_pieces, in_seat
+from reactor_runtime.recording.entries import Metadata, Pieces, hash_pieces, in_first_seat
 from reactor_runtime.recording.file import SessionRecording, read_recording
 from reactor_runtime.replaying.frame_store import FrameStore
 from reactor_runtime.replaying.recorded_frames import RecordedFrames
@@ -150,7 +150,7 @@ class Replayer:
                 self._differing.add(frame // self._part)
             # Code that makes fewer frames than before shows its last one for longer.
             # Of a session with several seats the first is shown.
-            self.store.append(in_seat(_frame_of(pieces, index)), in_seat(_frame_of(metadata, index)))
+            self.store.append(in_first_seat(_frame_of(pieces, index)), in_first_seat(_frame_of(metadata, index)))
         self._outputs += 1
         self._on_progress()
 

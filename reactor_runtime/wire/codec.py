@@ -23,6 +23,8 @@ MAX_CODECS = 16
 MAX_SEQ = 2**32 - 1
 MAX_SEED = 2**32 - 1
 MAX_COMMANDS = 256
+# Characters of a text of the client in an error.
+MOST_QUOTED = 40
 # A frame that was held for longer says nothing about the network.
 MAX_HELD_MS = 1e7
 LOWEST_FPS = 0.01
@@ -338,8 +340,8 @@ def _kind(value: object) -> str:
     return "an object"
 
 
-def _quote(text: str, limit: int = 40) -> str:
-    return json.dumps(text if len(text) <= limit else text[:limit] + "…", ensure_ascii=False)
+def _quote(text: str) -> str:
+    return json.dumps(text if len(text) <= MOST_QUOTED else text[:MOST_QUOTED] + "…", ensure_ascii=False)
 
 
 def _invalid(message: str) -> WireError:

@@ -259,12 +259,12 @@ def attach(header: MediaHeader, file: bytes, containers: Sequence[Container] = C
     return container.attach(header, file)
 
 
-def detach(data: bytes, containers: Sequence[Container] = CONTAINERS) -> tuple[MediaHeader | None, bytes]:
+def detach(data: bytes) -> tuple[MediaHeader | None, bytes]:
     """Remove the header from a file and return both; without a header, None and the unchanged file.
 
     Raises `WireError` with BAD_MEDIA for an unknown file and for a header that can't be read.
     """
-    return required_container_of(data, containers).detach(data)
+    return required_container_of(data).detach(data)
 
 
 def replace_header(container: Container, header: MediaHeader, data: bytes) -> bytes:
