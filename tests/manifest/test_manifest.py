@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from reactor_runtime.authoring.styles.styles import STYLES
 from reactor_runtime.errors import ConfigError, Location, ManifestError, UsageError
 from reactor_runtime.manifest import KEYS, Manifest, kebab_case, load, unread_config
 from reactor_runtime.manifest.page_settings import PageSettings
@@ -267,6 +268,14 @@ def test_no_manifest_beside_a_model(tmp_path: Path) -> None:
     # As Emacs marks a file with unsaved changes.
     (tmp_path / ".#b.py").symlink_to("user@host.1")
     (tmp_path / "b.py").write_text("import reactor_runtime as r\n\nclass Waves(r.ReactorPipeline):\n    pass\n")
+    with pytest.raises(ManifestError) as caught:
+        load(tmp_path)
+    assert caught.value.hint == "write it with the line `model: b:Waves`"
+
+
+@pytest.mark.parametrize("base", sorted({style.base.__name__ for style in STYLES}))
+def test_a_model_of_each_style_is_found_beside_no_manifest(tmp_path: Path, base: str) -> None:
+    (tmp_path / "b.py").write_text(f"class Waves({base}):\n    pass\n")
     with pytest.raises(ManifestError) as caught:
         load(tmp_path)
     assert caught.value.hint == "write it with the line `model: b:Waves`"

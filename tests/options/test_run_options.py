@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -11,9 +11,14 @@ from reactor_runtime import manifest
 from reactor_runtime.cluster.run_options import ClusterRunOptions
 from reactor_runtime.config import Override
 from reactor_runtime.errors import UsageError
+from reactor_runtime.logs.verbosity import FORMATS
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.options.run_options import (
+    CODECS,
+    NO_RELOAD,
+    RELOADS,
     TOKEN_VARIABLE,
+    VIDEO_FORMATS,
     RunKeywords,
     RunOptions,
     count_sessions,
@@ -210,6 +215,23 @@ def test_a_wrong_keyword_is_a_usage_error(given: dict[str, Any], message: str, h
 
 def test_editors_know_every_keyword() -> None:
     assert list(RunKeywords.__annotations__) == [option.keyword(field) for field, _, option in declarations(RunOptions)]
+
+
+def literals_of(keyword: str) -> tuple[str, ...]:
+    """Return the texts that an editor offers for a keyword."""
+    kind = get_type_hints(RunKeywords)[keyword]
+    return tuple(text for each in (kind, *get_args(kind)) if get_origin(each) is Literal for text in get_args(each))
+
+
+def test_editors_offer_every_value() -> None:
+    offered = {name: literals_of(name) for name in RunKeywords.__annotations__}
+    assert {name: texts for name, texts in offered.items() if texts} == {
+        # Keywords have False in place of "off".
+        "reload": tuple(each for each in RELOADS if each != NO_RELOAD),
+        "codec": CODECS,
+        "log_format": FORMATS,
+        "record_video": VIDEO_FORMATS,
+    }
 
 
 def test_every_option_but_the_project_is_a_keyword() -> None:
