@@ -21,7 +21,7 @@ export class ReloadPanel {
   // What is shown, as JSON without what changes during a reload.
   #shown = "";
   #timer = 0;
-  #button = el("button", { type: "button", class: "quiet", id: "reload", title: "Load the model's code again" });
+  #button = el("button", { type: "button", class: "quiet plate", id: "reload", title: "Load the model's code again" });
   #headline = el("p", { class: "reload-headline" });
   #place = el("code");
   #text = el("pre");

@@ -111,6 +111,22 @@ def test_a_long_name_can_be_read_beside_the_buttons_of_a_reload(
     expect(phone.get_by_role("status").first).to_have_text("Connected")
 
 
+def test_a_short_name_is_whole_beside_the_figures(phone: Page, server: FakeServer) -> None:
+    server.script.model = "my-pipeline"
+    connected(phone, server)
+    expect(phone.locator(".metrics-chip")).to_contain_text("fps")
+    assert phone.locator("#model").evaluate("name => name.scrollWidth <= name.clientWidth")
+
+
+def test_the_figures_do_not_cover_the_error_of_a_reload(phone: Page, server: FakeServer) -> None:
+    server.script.reload = RELOADS["failed"]
+    connected(phone, server)
+    expect(phone.locator(".reload")).to_be_visible()
+    expect(phone.locator(".metrics-chip")).to_be_hidden()
+    phone.locator(".reload").get_by_role("button").tap()
+    expect(phone.locator(".metrics-chip")).to_be_visible()
+
+
 @pytest.mark.parametrize(("size", "height"), [((480, 640), 292), ((540, 640), 329), ((256, 640), 156)])
 def test_upright_the_stage_has_the_shape_of_its_frames(
     phone: Page, server: FakeServer, size: tuple[int, int], height: int

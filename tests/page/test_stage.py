@@ -160,7 +160,7 @@ def test_the_code_is_one_click_away(page: Page, server: FakeServer) -> None:
 
 
 TEXTS = (
-    "h1, .status, #role, .metrics-chip, .tools-more, #drawer, .legend-hint, .caps kbd, .caps small, .caps figcaption, "
+    "h1, .status, #role, .metrics-chip, .tools-more, #reload, #drawer, .legend-hint, .caps kbd, .caps small, .caps figcaption, "
     ".caps > span, .pill, .prompt textarea, .preset b, .chip-button, .touch-stick b, .touch button, .card p"
 )
 # The frame stays as it is painted here: the server sends no more.
