@@ -58,7 +58,7 @@ def guarded(
         limiter=ConnectionLimiter(access.per_address) if counts_requests else None,
         root_path=access.root_path,
         connects_to=access.connects_to,
-        title=options.manifest.page_settings.title,
+        title=options.manifest.page_settings.title or options.manifest.name,
         accent=options.manifest.page_settings.accent,
     )
     if not access.origins:

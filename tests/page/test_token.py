@@ -61,6 +61,11 @@ def test_the_page_that_asks_has_the_title_and_the_accent_of_the_model(
         assert page.evaluate("document.documentElement.style.getPropertyValue('--authors')") == "#7c3aed"
 
 
+def test_the_page_that_asks_has_the_name_of_a_model_without_a_title(page: Page, guarded: RunningServer) -> None:
+    page.goto(f"http://127.0.0.1:{guarded.port}/")
+    expect(page.get_by_role("heading")).to_have_text("my-model")
+
+
 def test_a_page_whose_token_is_no_longer_good_asks_for_the_new_one(
     page: Page, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
