@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from html import escape, unescape
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 _TITLE = re.compile(r"^( *```\w+ title=)(\S+)$", re.MULTILINE)
@@ -16,6 +16,10 @@ _TAG = re.compile(r"<[^>]*>")
 _IMPORTS = re.compile(r"(?:(?:from|import) [^(\n]*(?:\([^)]*\))?\n|\n)+")
 _OUTPUT = re.compile(r"class MyOutput\(Output\):\n    main_video: Video\n+")
 _FEW_LINES = 2
+# A line of a page in place of which its declarations in TypeScript are shown.
+_DECLARED = re.compile(r"^<!-- declarations of (\S+) -->$", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?:type|interface|function|class) (\w+)", re.MULTILINE)
+_ROOT = Path(__file__).resolve().parents[1]
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
@@ -25,7 +29,19 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     def text_if_outside(link: re.Match[str]) -> str:
         return link[1] if link[2].count("../") > depth else link[0]
 
-    return _UP.sub(text_if_outside, _TITLE.sub(r'\1"\2"', markdown))
+    inside = _UP.sub(text_if_outside, _TITLE.sub(r'\1"\2"', markdown))
+    return _DECLARED.sub(lambda file: declarations((_ROOT / file[1]).read_text(encoding="utf-8")), inside)
+
+
+def declarations(text: str) -> str:
+    """Return a section for each name that a file of TypeScript exports: its heading and its code with the comments."""
+    sections: dict[str, list[str]] = {}
+    # Blank lines within a class are followed by indented lines.
+    for part in re.split(r"\n\n(?=\S)", text):
+        if found := _EXPORT.search(part):
+            sections.setdefault(found[1], []).append(part.strip())
+    codes = {name: "\n\n".join(parts) for name, parts in sorted(sections.items(), key=lambda item: item[0].lower())}
+    return "\n\n".join(f"### {name}\n\n```ts\n{code}\n```" for name, code in codes.items())
 
 
 def on_page_content(html: str, **_: object) -> str:

@@ -1,6 +1,7 @@
 import type { CanvasHTMLAttributes, ReactElement } from "react";
 import type { AnyModel, Modelled, Options, Session, SessionEvents, Status } from "./client/reactor.js";
 
+/** What `useReactor` returns. */
 export interface Reactor<Model extends Modelled = any> {
   /** Null until the component is mounted. */
   session: Session<Model> | null;
@@ -25,6 +26,7 @@ export function useReactorEvent<Name extends keyof SessionEvents, Model extends 
   listener: (detail: SessionEvents<Model>[Name]) => void,
 ): void;
 
+/** The props of `ReactorView`. */
 export interface ReactorViewProps extends Omit<CanvasHTMLAttributes<HTMLCanvasElement>, "ref"> {
   session: Session | null;
   /** Default: the first video track. */

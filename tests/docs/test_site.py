@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
 from html.parser import HTMLParser
+from types import ModuleType
 
 import pytest
 
@@ -26,14 +28,22 @@ class MyModel:
 """
 
 
+DECLARATIONS = ("reactor_runtime/page/client/reactor.d.ts", "clients/js/react.d.ts")
+
+
 @pytest.fixture(scope="module")
-def on_page_content() -> Callable[[str], str]:
+def site_hook() -> ModuleType:
     spec = importlib.util.spec_from_file_location("site_hook", ROOT / ".ci" / "site.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    hook: Callable[[str], str] = module.on_page_content
+    return module
+
+
+@pytest.fixture(scope="module")
+def on_page_content(site_hook: ModuleType) -> Callable[[str], str]:
+    hook: Callable[[str], str] = site_hook.on_page_content
     return hook
 
 
@@ -77,3 +87,12 @@ def test_imports_and_the_usual_output_are_folded_and_everything_is_copied(
 def test_a_short_beginning_or_nothing_but_one_is_shown(on_page_content: Callable[[str], str], text: str) -> None:
     html = FIRST + sample(text)
     assert on_page_content(html) == html
+
+
+@pytest.mark.parametrize("file", DECLARATIONS)
+def test_every_export_of_the_javascript_client_has_a_comment_on_its_page(site_hook: ModuleType, file: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    page = site_hook.declarations(text)
+    exported = {line.split()[2].split("<")[0].split("(")[0] for line in text.splitlines() if line.startswith("export ")}
+    assert set(re.findall(r"^### (\w+)\n\n```ts\n/\*\*", page, re.MULTILINE)) == exported
+    assert f"<!-- declarations of {file} -->" in (ROOT / "docs" / "reference-js.md").read_text(encoding="utf-8")

@@ -11,8 +11,10 @@ type Platform<Name extends string, Otherwise = never> = typeof globalThis extend
   : Otherwise;
 type Canvas = Platform<"HTMLCanvasElement"> | Platform<"OffscreenCanvas">;
 
+/** What a client may do: drive the model, or watch. */
 export type Role = "controller" | "viewer";
 
+/** The options of `connect`. */
 export interface Options {
   /** The server's token, if it requires one; default: `?token=` of the address. */
   token?: string | null;
@@ -73,6 +75,7 @@ export interface AnyModel {
 /** The arguments of an event; optional if all parameters are. */
 type Carried<Data, Rest extends unknown[] = []> = {} extends Data ? [data?: Data, ...Rest] : [data: Data, ...Rest];
 
+/** A video or audio track of the model. */
 export interface Track {
   name: string;
   kind: "video" | "audio";
@@ -82,6 +85,7 @@ export interface Track {
   sampleRate?: number;
 }
 
+/** The parameters of an event, and what its reply may be. */
 export interface EventSchema {
   description: string;
   /** The state field that the event sets. */
@@ -94,6 +98,7 @@ export interface EventSchema {
   host?: boolean;
 }
 
+/** The events, the messages and the state of the model. */
 export interface Schema {
   events: Record<string, EventSchema>;
   messages: Record<string, { description: string; data: Record<string, unknown> }>;
@@ -231,6 +236,7 @@ export interface Stats {
   inputs_lost?: Record<string, number>;
 }
 
+/** The state of the connection and of the session, by its `phase`. */
 export type Status =
   /** `detail` is there while the browser asks the visitor for a permission. */
   | { phase: "connecting"; role: null; detail?: string }
@@ -276,6 +282,7 @@ export type Message<Model extends Modelled = any> = {
   [Type in keyof Model["messages"] & string]: { type: Type; data: Model["messages"][Type] };
 }[keyof Model["messages"] & string];
 
+/** The reply to an event that was applied. */
 export interface Reply<Model extends Modelled = any> {
   /** The event's number: frames with at least this `applied` show it. */
   n: number;
@@ -290,12 +297,14 @@ export type ReplyTo<Model extends Modelled, Event extends string> = Model extend
   ? Reply<Model> & { message: Type extends null ? undefined : Extract<Message<Model>, { type: Type }> }
   : Reply<Model>;
 
+/** An invalid parameter of an event. */
 export interface FieldError {
   /** `event.parameter` and deeper: `set_pose.pose.x`. */
   path: string;
   message: string;
 }
 
+/** What comes with a frame or a piece of sound. */
 export interface FrameHeader {
   track: string;
   /** Per track, from 0 in each session; gaps are frames that were skipped for this client. */
@@ -320,6 +329,7 @@ export interface FrameHeader {
   paintedAt?: number;
 }
 
+/** A frame as received. */
 export interface Frame extends FrameHeader {
   /** The file as received: a JPEG, or what `view({ codecs })` asked for. */
   jpeg: Uint8Array;
@@ -327,6 +337,7 @@ export interface Frame extends FrameHeader {
   bitmap: Platform<"ImageBitmap"> | null;
 }
 
+/** The arguments of `step()`: `n` steps, from the state of a reset if wanted, with these events and inputs. */
 export interface StepRequest<Model extends Modelled = AnyModel> {
   n?: number;
   reset?: boolean;
@@ -365,12 +376,14 @@ export interface Sound extends FrameHeader {
 /** What goes with a frame or a piece of sound to the model, as JSON; bytes go as they are. At most 65,243 bytes. */
 export type Metadata = object | ArrayBuffer | ArrayBufferView;
 
+/** The options of `publish` for a file. */
 export interface FileOptions {
   metadata?: Metadata | null;
   /** When it was captured: microseconds since the epoch, by the clock of this client; now. */
   captureTimeUs?: number;
 }
 
+/** The options of `publish` for a camera, a microphone, a canvas or another source. */
 export interface CaptureOptions {
   /** A function is called for each frame or piece of sound that is sent. */
   metadata?: Metadata | null | (() => Metadata | null);
@@ -483,6 +496,7 @@ interface Emitter<Events> {
   dispatchEvent(event: Platform<"Event">): boolean;
 }
 
+/** A session with a model; `connect` makes it. */
 export interface Session<Model extends Modelled = any> extends Emitter<SessionEvents<Model>> {}
 
 export class Session<Model extends Modelled = any> {
@@ -701,6 +715,7 @@ export class ConnectionLost extends ClientError {
   code: "connection_lost";
 }
 
+/** A binary message could not be read. */
 export class MediaError extends ClientError {
   code: "bad_media";
 }
