@@ -53,7 +53,7 @@ class MyState(InputState):
     release: float = InputField(default=0.6, ge=0.02, le=4.0, description="Seconds in which notes fade after stop")
     echo: float = InputField(default=0.35, ge=0.0, le=0.8, description="Volume of the echo")
     tune: bool = InputField(default=True, description="Play a tune while no client does")
-    sky: str = InputField(default="aurora", choices=list(SKIES), description="Colours of the picture")
+    sky: str = InputField(default="aurora", choices=list(SKIES), description="Colours of the frame")
     # The place on the frame where the mouse or a finger is pressed.
     touch: tuple[float, float] | None = InputField(default=None, bind=Pointer(), label="Piano")
     # True while the computer's key is held, which has the place of the piano's key.

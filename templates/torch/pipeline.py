@@ -32,7 +32,7 @@ class MyOutput(Output):
 class MyState(InputState):
     species: str = InputField(default="slugs", choices=list(SPECIES), description="The rule of the cells")
     speed: int = InputField(default=1, ge=0, le=4, description="Steps for each frame; 0 stops")
-    palette: str = InputField(default="deep sea", choices=list(PALETTES), description="Colours of the picture")
+    palette: str = InputField(default="deep sea", choices=list(PALETTES), description="Colours of the frame")
     grazing: float = InputField(default=6.0, ge=0.0, le=60.0, description="Holes eaten a minute")
     # Private fields are not controls.
     _dish: Any = None

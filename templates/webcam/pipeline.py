@@ -37,7 +37,7 @@ class MyOutput(Output):
 
 # What clients may change: a menu, a slider, a switch and a field for a file on the page.
 class MyState(InputState):
-    filter: str = InputField(default="oil", choices=list(FILTERS), description="What happens to the picture")
+    filter: str = InputField(default="oil", choices=list(FILTERS), description="What happens to the frame")
     strength: float = InputField(default=0.6, ge=0.0, le=1.0, description="How much of it")
     mirror: bool = InputField(default=True, description="Left and right as in a mirror")
     image: UploadedFile | None = InputField(default=None, description="An image instead of the camera")
