@@ -406,3 +406,39 @@ async def test_a_seat_is_kept_in_a_model_that_knows_all_clients(tmp_path: Path) 
                 async with client(server.url, resume=welcome["resume"]) as again:
                     answer = await again.ask("who", {})
                     assert answer["data"]["message"]["data"] == {"seat": 0, "log": "+0+1"}
+
+
+STILL = """
+class MyModel(ReactorPipeline):
+    state: InputState
+    seats = 2
+    fps = 30
+
+    def inference(self):
+        yield [MyOutput(main_video=gray(100 + 50 * each.number)) for each in self.seats]
+        while True:
+            yield None
+"""
+
+
+async def test_each_client_gets_the_latest_frame_of_its_seat_while_the_scene_stands_still(tmp_path: Path) -> None:
+    with listening(write_project(tmp_path / "project", STILL)) as server:
+        server.wait_for("ready in")
+        async with client(server.url) as host:
+            shown = await host.frame()
+            assert (shown.header.seq, shown.level) == (0, pytest.approx(100, abs=3))
+            for view in ({}, {"codecs": ["raw"]}, {"codecs": ["h264"]}):
+                async with client(server.url, seat="1") as guest:
+                    await guest.send("reactor.view", view)
+                    latest = await guest.frame()
+                    assert (latest.header.seq, latest.level) == (0, pytest.approx(150, abs=3))
+            async with client(server.url, role="viewer", seat="1") as viewer:
+                await viewer.send("reactor.view", {"codecs": ["raw"]})
+                for seat in (1, 0, 1):
+                    await viewer.send("reactor.view", {"seat": seat})
+                    await viewer.data("reactor.welcome", seat=seat)
+                    assert (await viewer.frame()).level == pytest.approx(100 + 50 * seat, abs=3)
+            async with playing(server, 1) as (session,):
+                frame = await session.frame()
+                assert (frame.seq, frame.held, session.seat) == (0, True, 1)
+        server.stop()

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.track_sender import TrackSender
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile, VideoPiece
-from reactor_runtime.server.encoding.encodings import ENCODINGS, choose_encoding
+from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS, choose_encoding
 from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.codec import size_bytes_of
@@ -123,7 +123,7 @@ class Outbox:
         self._on_room: Callable[[], object] | None = None
         self._kept = 0
         self._message_bytes = 0
-        self._newest: dict[str, tuple[int, EncodedFrame]] = {}
+        self._newest: dict[str, tuple[int, EncodedFrame, TrackEncoding]] = {}
         self._pieces: deque[tuple[int, VideoPiece]] = deque()
 
     def notify_queued(self, on_queued: Callable[[], object] | None) -> None:
@@ -158,27 +158,33 @@ class Outbox:
         return True
 
     def accepts(self, frame: EncodedFrame) -> bool:
-        """Return whether the frame has a file for the client: in its encoding, and in full size if it needs that."""
+        """Return whether the frame has a file for the client, in full size if it needs that."""
+        return self._encoding_of(frame) is not None
+
+    def _encoding_of(self, frame: EncodedFrame) -> TrackEncoding | None:
+        """Return the encoding in which the client gets a frame: its own, or that of the frame from before it chose."""
         sender = self.track_sender(frame.track)
         if sender.takes_video is not None:
-            return False
-        encoding = sender.encoding
-        return encoding in frame.files and (not self._full_size_only or frame.is_full_size(encoding))
+            return None
+        encoding = sender.encoding if sender.encoding in frame.files else DEFAULT
+        if encoding not in frame.files or (self._full_size_only and not frame.is_full_size(encoding)):
+            return None
+        return encoding
 
     def offer_frame(self, frame: EncodedFrame) -> None:
         """Queue a frame in place of an older one of its track, if the view has the track and the frame is accepted."""
         track = frame.track
-        if self._unwanted(track) or not self.accepts(frame):
+        if self._unwanted(track) or (encoding := self._encoding_of(frame)) is None:
             return
         self.counters.offered += 1
         sender = self.track_senders[track]
         if self._on_room is not None:
-            self._keep(frame.file_on(sender.encoding, sender.ladder.rung)[1])
+            self._keep(frame.file_on(encoding, sender.ladder.rung)[1])
             return
         if track in self._newest:
             self.counters.skipped += 1
             self._metrics.skipped.add(sender.frame_skipped(self._clock.now()))
-        self._newest[track] = (next(self._orders), frame)
+        self._newest[track] = (next(self._orders), frame, encoding)
         self._on_queued()
 
     def put_piece(self, piece: VideoPiece) -> None:
@@ -228,13 +234,12 @@ class Outbox:
     def set_view(self, view: View) -> None:
         """Change what the client is sent and its encoding, and drop what waits of other tracks.
 
-        A view without `codecs` keeps those of the view before.
+        A frame that waits is sent in the encoding before. A view without `codecs` keeps those of the view before.
         """
         self.view = view if view.codecs is not None else replace(view, codecs=self.view.codecs)
         encoding = choose_encoding(self.view.codecs or (), self._encodings)
         if encoding is not self.encoding:
             self.encoding = encoding
-            self._newest.clear()
             for sender in self.track_senders.values():
                 sender.change_encoding(encoding)
         for track in [track for track in self._newest if self._unwanted(track)]:
@@ -306,7 +311,7 @@ class Outbox:
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None
-        for track, (order, _) in self._newest.items():
+        for track, (order, _, _) in self._newest.items():
             at = self.track_senders[track].next_send_at(now)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
@@ -315,10 +320,9 @@ class Outbox:
         return best, retry_at
 
     def _take_frame(self, track: str, now: float) -> MediaFile:
-        _, frame = self._newest.pop(track)
-        sender = self.track_senders[track]
-        rung, file = sender.send_frame(frame, now, self.view.max_fps)
-        self._count_sent(file, sender.encoding.name, rung)
+        _, frame, encoding = self._newest.pop(track)
+        rung, file = self.track_senders[track].send_frame(frame, encoding, now, self.view.max_fps)
+        self._count_sent(file, encoding.name, rung)
         return file
 
     def _take_piece(self, now: float) -> MediaFile:

@@ -50,15 +50,12 @@ class Subscribers:
         self._fanout.join(client, first=controls)
         self._cohorts.update(client)
         for frame in self._latest_frames if held else ():
-            if client.outbox.accepts(frame):
-                client.outbox.offer_frame(frame.as_held())
-            else:
-                self._offer_full_size(frame, client)
+            self._offer_held(frame, client)
 
     def set_view(self, client: Client, view: View) -> None:
         """Change what a client is sent, and offer it at once the latest frames that its old view left out.
 
-        A client that changes its encoding gets the next frame of each track in it.
+        A client that changes its encoding gets the next frame of each track in it, and until then the default one.
         """
         self._fanout.catch_up(client)
         before = client.outbox.view
@@ -67,8 +64,8 @@ class Subscribers:
             self._cohorts.update(client)
         for frame in self._latest_frames:
             is_new = view.shows(frame.track) and not before.shows(frame.track)
-            if is_new and client in self._fanout and client.outbox.accepts(frame):
-                client.outbox.offer_frame(frame.as_held())
+            if is_new and client in self._fanout:
+                self._offer_held(frame, client)
 
     def leave(self, client: Client) -> None:
         """Pass a client what was published before, and remove it."""
@@ -155,6 +152,10 @@ class Subscribers:
         frame = self._latest_frames.get(track)
         if frame is None or client not in self._fanout or client.outbox.track_sender(track).has_had(frame.seq):
             return
+        self._offer_held(frame, client)
+
+    def _offer_held(self, frame: EncodedFrame, client: Client) -> None:
+        """Offer a client the latest frame of a track, which is encoded first if there is no file for the client."""
         if client.outbox.accepts(frame):
             client.outbox.offer_frame(frame.as_held())
         else:
@@ -169,6 +170,6 @@ class Subscribers:
                 client.outbox.offer_frame(full.as_held())
 
         outbox = client.outbox
-        takes_files = outbox.encoding is DEFAULT and outbox.track_sender(frame.track).takes_video is None
+        takes_files = outbox.track_sender(frame.track).takes_video is None
         if frame.pixels is not None and takes_files and outbox.view.shows(frame.track):
             self._latest_frames.encode_full_size(frame.track).add_done_callback(offer)

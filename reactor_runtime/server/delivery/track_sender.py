@@ -67,9 +67,11 @@ class TrackSender:
         self.ladder.frame_skipped(now)
         return why
 
-    def send_frame(self, frame: EncodedFrame, now: float, max_fps: float | None) -> tuple[int, MediaFile]:
-        """Choose the file to send, count it as sent, and return its rung and the file."""
-        rung, file = frame.file_on(self.encoding, self.ladder.rung)
+    def send_frame(
+        self, frame: EncodedFrame, encoding: TrackEncoding, now: float, max_fps: float | None
+    ) -> tuple[int, MediaFile]:
+        """Choose the file of an encoding to send, count it as sent, and return its rung and the file."""
+        rung, file = frame.file_on(encoding, self.ladder.rung)
         self.window.frame_sent(frame.seq, now, frame.interval_s, len(file.data))
         self.ladder.frame_sent(frame.seq, rung, len(file.data), now)
         self._newest_seq, self._file_bytes = frame.seq, len(file.data)

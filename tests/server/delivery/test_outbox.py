@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.outbox import MOST_KEPT, MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS
+from reactor_runtime.server.encoding.raw_encoding import RAW
+from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.containers import attach, detach
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
@@ -224,11 +227,30 @@ async def test_a_client_gets_the_tracks_of_its_view(outbox: Outbox) -> None:
     assert await drain(outbox) == [b"left 1"]
 
 
-def test_a_frame_that_is_not_in_the_encoding_of_the_client_is_not_queued(clock: FakeClock) -> None:
-    outbox = Outbox(clock, view=View(codecs=("png",)), encodings=(*ENCODINGS, PNG))
-    assert not outbox.accepts(frame(1))
+async def test_a_frame_that_is_not_in_the_encoding_of_the_client_is_sent_in_the_default_one(clock: FakeClock) -> None:
+    metrics = Metrics()
+    outbox = Outbox(clock, metrics, View(codecs=("png",)), (*ENCODINGS, PNG))
     outbox.offer_frame(frame(1))
+    assert await drain(outbox) == [b"video 1"]
+    assert dict(metrics.frames.sent) == {("video", "jpeg", 0): 1}
+
+
+@pytest.mark.parametrize("encoding", [RAW, PNG], ids=lambda encoding: str(encoding.name))
+def test_a_frame_without_a_file_that_the_client_can_decode_is_not_queued(
+    clock: FakeClock, encoding: TrackEncoding
+) -> None:
+    outbox = Outbox(clock, encodings=(*ENCODINGS, PNG))
+    frame_alone = replace(frame(1), files={encoding: frame(1).files[DEFAULT]})
+    assert not outbox.accepts(frame_alone)
+    outbox.offer_frame(frame_alone)
     assert outbox.take_next() == (None, None)
+
+
+async def test_a_frame_that_waits_is_sent_when_the_client_changes_its_encoding(clock: FakeClock) -> None:
+    outbox = Outbox(clock, encodings=(*ENCODINGS, PNG))
+    outbox.offer_frame(frame(1))
+    outbox.set_view(View(codecs=("png",)))
+    assert await drain(outbox) == [b"video 1"]
 
 
 async def test_a_view_in_the_same_encoding_keeps_what_waits_and_what_is_known_of_the_path(outbox: Outbox) -> None:

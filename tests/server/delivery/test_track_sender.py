@@ -46,7 +46,7 @@ def painted(size_bytes: int, paint_s: float, seconds: float) -> tuple[list[tuple
                 skipped += 1
             waiting, made = (frame_of(made, size_bytes), now), made + 1
         if waiting is not None and sender.next_send_at(now) <= now:
-            sender.send_frame(waiting[0], now, None)
+            sender.send_frame(waiting[0], DEFAULT, now, None)
             queue.append((waiting[0].seq, waiting[1]))
             waiting = None
         if painting is None and queue:

@@ -66,10 +66,11 @@ class Delivery:
         self.subscribers.set_view(client, view)
         return client
 
-    async def show_frame(self, number: int) -> None:
+    async def show_frame(self, number: int, seat: int | None = None) -> None:
         (offset,) = written(self.writer, number, [self.pixels])
-        picture = BundleFrame("video", number, offset, 64, 96)
-        bundle = Bundle("s", number, self.clock.now(), 0.1, self.clock.now(), 0, 0, 0.0, (picture,))
+        picture = BundleFrame("video", number, offset, 64, 96, seat=seat)
+        now, others_applied = self.clock.now(), () if seat is None else (0,)
+        bundle = Bundle("s", number, now, 0.1, now, 0, 0, 0.0, (picture,), others_applied=others_applied)
         self.playout.put_bundle(bundle, self.reader)
         await self.finish_jobs()
         await self.clock.advance(bundle.interval_s)
@@ -130,7 +131,9 @@ async def test_a_client_changes_its_encoding_with_the_next_frame(delivery: Deliv
     client = delivery.join(View())
     await delivery.show_frame(0)
     delivery.subscribers.set_view(client, PNG_VIEW)
-    assert client.outbox.take_next()[0] is None
+    header, _ = detach(next_frame(client))
+    assert header is not None
+    assert header.seq == 0
     await delivery.show_frame(1)
     assert read_header(next_frame(client)).seq == 1
     # A view without `codecs` keeps the last ones.
@@ -142,7 +145,7 @@ async def test_a_client_changes_its_encoding_with_the_next_frame(delivery: Deliv
     assert detach(next_frame(client))[0] is not None
 
 
-async def test_a_frame_encoded_before_a_client_chose_is_not_offered_to_it(delivery: Delivery) -> None:
+async def test_a_frame_encoded_before_a_client_chose_is_in_the_default_encoding(delivery: Delivery) -> None:
     client = delivery.join(View())
     (offset,) = written(delivery.writer, 0, [delivery.pixels])
     picture = BundleFrame("video", 0, offset, 64, 96)
@@ -150,8 +153,7 @@ async def test_a_frame_encoded_before_a_client_chose_is_not_offered_to_it(delive
     delivery.playout.put_bundle(bundle, delivery.reader)
     delivery.subscribers.set_view(client, PNG_VIEW)
     await delivery.finish_jobs()
-    assert client.outbox.take_next()[0] is None
-    assert client.outbox.counters.offered == 0
+    assert detach(next_frame(client))[0] is not None
 
 
 async def test_a_client_that_resumes_gets_the_latest_frame_in_its_encoding(delivery: Delivery) -> None:
@@ -164,6 +166,36 @@ async def test_a_client_that_resumes_gets_the_latest_frame_in_its_encoding(deliv
     assert np.array_equal(decode_png(held), delivery.pixels)
     assert read_header(held).flags == FrameFlag.HELD | FrameFlag.AFTER_FLUSH
     assert read_header(next_frame(other)).flags == FrameFlag.AFTER_FLUSH
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+async def test_a_client_that_has_chosen_an_encoding_gets_the_latest_frame_of_another_seat(
+    delivery: Delivery, is_watched: bool
+) -> None:
+    delivery.subscribers.set_seats(2)
+    client, other = delivery.join(PNG_VIEW), delivery.join(View())
+    if is_watched:
+        other.seat = 1
+        delivery.subscribers.join(other)
+    await delivery.show_frame(3, seat=1)
+    client.seat = 1
+    delivery.subscribers.join(client)
+    await delivery.finish_jobs()
+    header, file = detach(next_frame(client))
+    assert header is not None
+    assert (header.seq, header.flags) == (3, FrameFlag.HELD | FrameFlag.AFTER_FLUSH)
+    assert np.array_equal(jpeg.decode(file), jpeg.decode(jpeg.encode(delivery.pixels)))
+
+
+async def test_a_client_that_resumes_gets_a_frame_that_others_took_in_another_encoding(delivery: Delivery) -> None:
+    client = delivery.join(View(paused=True))
+    delivery.join(PNG_VIEW)
+    await delivery.show_frame(3)
+    delivery.subscribers.set_view(client, View())
+    await delivery.finish_jobs()
+    header, _ = detach(next_frame(client))
+    assert header is not None
+    assert header.seq == 3
 
 
 @pytest.mark.parametrize("full_size_only", [False, True])
