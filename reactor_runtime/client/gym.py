@@ -258,14 +258,14 @@ class VectorEnv(gymnasium.vector.VectorEnv[Observation, Any, NDArray[Any]]):
         self._sessions: list[Session] = []
         self._is_over = np.zeros(num_envs, bool)
         try:
-            self._thread.run(self._open(url, token))
+            made = self._thread.run(self._open(url, token))
             session = self._sessions[0]
             named = session.environment if environment is None else environment
             self.worlds = [
                 World(session.tracks, session.schema, named, track=track, actions=actions, frame_skip=frame_skip)
                 for _ in self._sessions
             ]
-            first = self._step_all([{"seed": 0}] * num_envs)[0][0]
+            first = self._read(made)[0][0]
         except BaseException:
             self.close()
             raise
@@ -274,11 +274,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[Observation, Any, NDArray[Any]]):
         self.single_observation_space = gymnasium.spaces.Box(0, 255, first.shape, np.uint8)
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
 
-    async def _open(self, url: str, token: str | None) -> None:
+    async def _open(self, url: str, token: str | None) -> list[_Made]:
+        first_steps: list[asyncio.Task[_Made]] = []
         for _ in range(self.num_envs):
             session = await connect(url, stepped=True, token=token)
             session.view(codecs=["raw"])
             self._sessions.append(session)
+            # At once: a model that several sessions share admits the next when this one has been measured.
+            first_steps.append(asyncio.create_task(session.step(seed=0)))
+        return list(await asyncio.gather(*first_steps))
 
     def _step_all(
         self, inputs: Sequence[Mapping[str, Any]]
@@ -287,7 +291,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Observation, Any, NDArray[Any]]):
             sessions = zip(self._sessions, inputs, strict=True)
             return list(await asyncio.gather(*(session.step(**given) for session, given in sessions)))
 
-        made = self._thread.run(step_all())
+        return self._read(self._thread.run(step_all()))
+
+    def _read(self, made: Sequence[_Made]) -> list[tuple[Observation, float, bool, bool, dict[str, Any]]]:
         return [world.read(each) for world, each in zip(self.worlds, made, strict=True)]
 
     def reset(

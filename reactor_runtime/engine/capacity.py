@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -21,8 +22,9 @@ from reactor_runtime.ipc import messages as ipc
 # The share of the time, and of the free memory, that is left.
 RESERVE = 0.1
 STEPS = 32
-# The fewest steps of a session that count.
+# The fewest steps of a session that count; of a stepped session one shows what memory it needs.
 FEWEST = 5
+UNPACED = math.inf
 REPORT_S = 1.0
 # A session that has made no step by then, as one that waits for an input, is no reason to keep others waiting.
 MEASURED_S = 3.0
@@ -40,8 +42,8 @@ class Memory:
 class CapacityEstimate:
     """Estimate how many sessions fit from what those that run need. Pure.
 
-    A step counts with its share of the time for which its frames are shown; a model without a rate of its own has no
-    such time, and only its memory counts.
+    A step counts with its share of the time for which its frames are shown. Stepped sessions and a model without a rate
+    of its own have no such time, and only their memory counts.
     """
 
     def __init__(self, most: int) -> None:
@@ -68,7 +70,7 @@ class CapacityEstimate:
         del self._steps[slot], self._began[slot]
 
     def add_step(self, slot: int, seconds: float, shown_s: float) -> None:
-        """Add a step that took `seconds`, and whose frames are shown for `shown_s`."""
+        """Add a step that took `seconds`, and whose frames are shown for `shown_s`; `UNPACED` in a stepped session."""
         if slot in self._steps:
             self._steps[slot].append((seconds, shown_s))
 
@@ -77,13 +79,16 @@ class CapacityEstimate:
 
         Call it while a session runs. No other session fits until those that run are measured.
         """
-        measured = [_medians(steps) for steps in self._steps.values() if len(steps) >= FEWEST]
-        if len(measured) < self.running and now < max(self._began.values()) + MEASURED_S:
+        stepped = sum(1 for steps in self._steps.values() if steps and steps[-1][1] == UNPACED)
+        measured = [
+            _medians(steps) for steps in self._steps.values() if len(steps) >= FEWEST and steps[-1][1] < UNPACED
+        ]
+        if stepped + len(measured) < self.running and now < max(self._began.values()) + MEASURED_S:
             return self.running, MEASURING
         fits, reason = self._most, ""
-        if measured and (by_time := self._fit_in_time(measured)) < fits:
+        if measured and (by_time := stepped + self._fit_in_time(measured)) < fits:
             step_s, shown_s = max(measured)
-            fits, reason = by_time, f"a step takes {1e3 * step_s:.1f} ms of {1e3 * shown_s:.1f} ms"
+            fits, reason = max(self.running, by_time), f"a step takes {1e3 * step_s:.1f} ms of {1e3 * shown_s:.1f} ms"
         by_memory, kind = self._fit_in_memory(memory)
         if by_memory < fits:
             fits, reason = by_memory, f"a session needs {self._needed[kind] / 1e6:.0f} MB of {kind}"
@@ -95,7 +100,7 @@ class CapacityEstimate:
         if not each:
             return self._most
         # Without the last bits, which would count as a session.
-        return max(self.running, int((1 - RESERVE) / each + 1e-9))
+        return int((1 - RESERVE) / each + 1e-9)
 
     def _fit_in_memory(self, memory: Mapping[str, Memory]) -> tuple[int, str]:
         fits, least = self._most, ""

@@ -18,6 +18,7 @@ from reactor_runtime.authoring.styles.async_model import AsyncModel
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine import author
+from reactor_runtime.engine.capacity import UNPACED
 from reactor_runtime.engine.dispatch import CheckedEvent, ClientChange, Dispatcher, check_event
 from reactor_runtime.engine.drivers.driver import DriverParts, NoSwap
 from reactor_runtime.engine.drivers.registry import make_driver
@@ -397,8 +398,12 @@ class SessionHost:
         )
 
     def _on_step_timed(self, seconds: float, frames: int) -> None:
-        """Measure a step of a model that has a rate to keep."""
-        if self._host.capacity is not None and not self._emitter.pace.adaptive:
+        """Measure a step of a stepped session, or of a model that has a rate to keep."""
+        if self._host.capacity is None:
+            return
+        if self._current is not None and self._current[0].stepped:
+            self._host.capacity.add_step(self._index, seconds, UNPACED)
+        elif not self._emitter.pace.adaptive:
             self._host.capacity.add_step(self._index, seconds, frames / self._emitter.pace.schedule.fps)
 
     def _serve_copy(self) -> None:

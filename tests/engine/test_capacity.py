@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.engine.capacity import (
+    FEWEST,
     MEASURED_S,
     MEASURING,
     REPORT_S,
+    UNPACED,
     CapacityEstimate,
     CapacityReports,
     Memory,
@@ -62,6 +64,17 @@ def test_no_other_session_fits_until_one_that_has_begun_is_measured() -> None:
     assert capacity.estimate(MEASURED_S - 0.1, AMPLE) == (1, MEASURING)
     # It waits for an input, or it has no rate.
     assert capacity.estimate(MEASURED_S, AMPLE) == (4, "")
+
+
+def test_a_stepped_session_is_measured_by_one_step_and_takes_no_time_of_others() -> None:
+    capacity = CapacityEstimate(8)
+    capacity.begin_session(0, 0.0, AMPLE)
+    capacity.add_step(0, 3.0, UNPACED)
+    assert capacity.estimate(0.1, AMPLE) == (8, "")
+    capacity.begin_session(1, 0.1, AMPLE)
+    for _ in range(FEWEST):
+        capacity.add_step(1, 0.010, INTERVAL_S)
+    assert capacity.estimate(0.2, AMPLE) == (4, "a step takes 10.0 ms of 33.3 ms")
 
 
 def test_sessions_fit_into_the_free_memory_by_what_the_first_has_needed() -> None:

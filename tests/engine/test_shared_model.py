@@ -71,10 +71,14 @@ class Sharing:
     def send(self, slot: int, message: ipc.Message | CheckedEvent) -> None:
         self.host.slots[slot].receive_message(message)
 
-    async def begin(self, *slots: int, session: str = "s") -> None:
+    async def begin(self, *slots: int, session: str = "s", stepped: bool = False) -> None:
         for slot in slots:
-            self.send(slot, ipc.StartSession(f"{session}-{slot}", f"c-{slot}", 0.0))
+            self.send(slot, ipc.StartSession(f"{session}-{slot}", f"c-{slot}", 0.0, stepped=stepped))
         await settle()
+
+    def step(self, slot: int, n: int = 1, *, session: str = "s", **state: Any) -> None:
+        data = json.dumps({"state": state})
+        self.send(slot, ipc.StepRequest(f"{session}-{slot}", f"c-{slot}", 1, n, data))
 
     async def end(self, slot: int, *, session: str = "s") -> None:
         self.send(slot, ipc.StopSession(f"{session}-{slot}"))
@@ -232,6 +236,15 @@ async def test_a_session_that_takes_five_times_as_long_costs_the_others_one_such
         assert max(gaps(sink, since)) <= 0.050 + 0.250 + 3 * 0.005
         assert len(gaps(sink, since)) > 10 / (0.250 + 0.015) - 2
     assert len(gaps(sharing.sinks[0], since)) > 10 / (0.250 + 3 * 0.050) - 2
+    await sharing.stop()
+
+
+async def test_a_stepped_session_leaves_room_for_others_however_long_its_steps_are(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Slow, 3, tmp_path)
+    await sharing.begin(0, stepped=True)
+    sharing.step(0, 5, level=250)
+    await sharing.play(2.0)
+    assert sharing.sinks[0].of(ipc.Capacity)[-1] == ipc.Capacity(3, "")
     await sharing.stop()
 
 
