@@ -8,14 +8,23 @@ from types import FrameType, GeneratorType
 from typing import Any, Protocol, Self
 
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.step_turns import call_settled
+
+# How long a batch waits for requests that are on their way: a share of the last step, and at most some milliseconds.
+REQUESTS_SHARE = 0.25
+REQUESTS_S = 0.005
 
 
 class BatchMember(Protocol):
     """A session whose steps are made in batches; `sessions` is set to the number of those in its last batch."""
 
     sessions: int
+
+    @property
+    def stepped(self) -> bool:
+        """Return whether the session makes steps on request."""
 
     @property
     def model(self) -> Model: ...
@@ -28,13 +37,16 @@ class Batch:
     """Make the steps of the sessions that ask for one, all at once; belongs to the loop of the sessions.
 
     When one asks, the others are woken, and ask too if their step would start within `window_s`, the duration of a
-    frame: sessions of one rate are always in the same batch. `served` has the loaded model. An exception of the
-    author's code is raised in each session of the batch, and the generator starts again with the next one.
+    frame: sessions of one rate are always in the same batch. A stepped session waits a moment for the requests of those
+    that were stepped in the last batch, because a client that steps several sends them one after the other. `served`
+    has the loaded model. An exception of the author's code is raised in each session of the batch, and the generator
+    starts again with the next one.
     """
 
-    def __init__(self, served: ServedModel) -> None:
+    def __init__(self, served: ServedModel, clock: Clock) -> None:
         self.window_s = 0.0
         self._served = served
+        self._clock = clock
         self._members: set[BatchMember] = set()
         self._asked: dict[BatchMember, asyncio.Future[object]] = {}
         # The list that the author's generator has.
@@ -43,11 +55,15 @@ class Batch:
         self._version: Version | None = None
         # Steps that would start until then are made in the batch that is gathered.
         self._until = 0.0
+        # The stepped sessions of the last batch, how long its step took, and what ends the wait for their requests.
+        self._stepped: set[BatchMember] = set()
+        self._step_s = 0.0
+        self._timer: Timer | None = None
 
     @classmethod
-    def of(cls, served: ServedModel) -> Self | None:
+    def of(cls, served: ServedModel, clock: Clock) -> Self | None:
         """Return the batches of a loaded model; None if it has no `batch()`."""
-        return cls(served) if served.contract.style.frames_method == "batch" else None
+        return cls(served, clock) if served.contract.style.frames_method == "batch" else None
 
     @property
     def frame(self) -> FrameType | None:
@@ -66,6 +82,9 @@ class Batch:
         """Remove a session; the generator ends with the last one."""
         self._members.discard(member)
         self._asked.pop(member, None)
+        self._stepped.discard(member)
+        if self._timer is not None and not self._missing:
+            self._make_soon()
         if not self._members and self._generator is not None:
             generator, self._generator = self._generator, None
             generator.close()
@@ -77,18 +96,38 @@ class Batch:
         made = self._asked[member] = loop.create_future()
         if is_first:
             self._until = now + self.window_s
-            # Those that are woken need another iteration to ask.
-            loop.call_soon(call_settled, self._make_asked)
+            if member.stepped and self._missing:
+                wait_s = min(REQUESTS_S, REQUESTS_SHARE * self._step_s)
+                self._timer = self._clock.call_at(now + wait_s, self._make_soon)
+            else:
+                self._make_soon()
             for other in self._members - {member}:
                 other.wake()
+        elif self._timer is not None and not self._missing:
+            self._make_soon()
         return await made
+
+    @property
+    def _missing(self) -> bool:
+        """Return whether a stepped session of the last batch has not asked yet."""
+        return not self._stepped <= self._asked.keys()
+
+    def _make_soon(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        # Those that are woken need another iteration to ask.
+        asyncio.get_running_loop().call_soon(call_settled, self._make_asked)
 
     def _make_asked(self) -> None:
         # A session may have been cancelled.
         asked = {member: made for member, made in self._asked.items() if not made.done()}
         self._asked = {}
         if asked:
+            began = self._clock.now()
             self._make(asked)
+            self._step_s = self._clock.now() - began
+            self._stepped = {member for member in asked if member.stepped and member in self._members}
 
     def _make(self, asked: dict[BatchMember, asyncio.Future[object]]) -> None:
         failure: BaseException

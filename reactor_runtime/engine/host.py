@@ -68,7 +68,7 @@ class Host:
         self.generators = SharedGenerators() if is_shared else None
         send = outlets[0].sink.send
         self.capacity = CapacityReports(len(outlets), parts.clock, send, parts.read_memory) if is_shared else None
-        self.batch = Batch.of(served)
+        self.batch = Batch.of(served, parts.clock)
         self.runners = ModelRunners(outlets[0].sink.send, self._runner_lost)
         self.slots = [SessionHost(self, index, outlet, parts) for index, outlet in enumerate(outlets)]
         if is_shared:

@@ -74,7 +74,7 @@ class Rig:
         self.contract = Contract.of(model)
         self.model: Any = self.contract.style.make(model, config or {})  # of whatever attributes the test gave it
         served = ServedModel(Version(self.model, self.contract, config or {}))
-        self.batch = Batch.of(served)
+        self.batch = Batch.of(served, self.clock)
         self.emitter = Emitter(served, self.clock, self.sink, frames_in=lambda: self.inputs.frame_counts)
         state = SessionState(served, self.sink.send)
         self.runtime = ModelRuntime(self.emitter, self.sink, state)

@@ -77,6 +77,71 @@ async def test_sessions_of_one_rate_are_made_in_one_batch_at_their_rate(tmp_path
     await sharing.stop()
 
 
+async def step_in_turn(sharing: Sharing, *slots: int) -> None:
+    """Request a step of each session, one request after the other, as they come from one client."""
+    for slot in slots:
+        sharing.step(slot, level=10 * slot)
+        await sharing.play(0.0004, grain_s=0.0002)
+    # The frames are shown at 20 fps, and those that are not yet hold the steps up.
+    await sharing.play(0.050, grain_s=0.005)
+
+
+async def test_stepped_sessions_whose_requests_follow_each_other_are_made_in_one_batch(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 4, tmp_path)
+    await sharing.begin(0, 1, 2, stepped=True)
+    await sharing.begin(3)
+    await sharing.end(3)
+    for _ in range(20):
+        await step_in_turn(sharing, 0, 1, 2)
+    sizes = sharing.host.served.model.sizes  # type: ignore[attr-defined]
+    assert sizes[-15:] == [3] * 15
+    for slot, sink in enumerate(sharing.sinks[:3]):
+        assert [pixel(sink, index)[0] for index in range(20)] == [10 * slot] * 20
+        assert [pixel(sink, index)[2] for index in range(20)] == list(range(1, 21))
+    await sharing.stop()
+
+
+async def test_a_stepped_session_waits_once_for_one_that_requests_no_more(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 2, tmp_path)
+    await sharing.begin(0, 1, stepped=True)
+    for _ in range(5):
+        await step_in_turn(sharing, 0, 1)
+    waits_s = []
+    for _ in range(3):
+        before = sharing.clock.now()
+        sharing.step(0)
+        await sharing.play(0.010, grain_s=0.0005)
+        waits_s.append(sharing.sinks[0].shown[-1].at - before - 0.010)
+    # A quarter of the last step of 10 ms.
+    assert waits_s == [pytest.approx(0.0025, abs=0.001), pytest.approx(0, abs=0.001), pytest.approx(0, abs=0.001)]
+    await sharing.stop()
+
+
+async def test_a_stepped_session_that_ends_is_not_waited_for(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 2, tmp_path)
+    await sharing.begin(0, 1, stepped=True)
+    for _ in range(5):
+        await step_in_turn(sharing, 0, 1)
+    sharing.step(0)
+    await sharing.play(0.0002, grain_s=0.0002)
+    await sharing.end(1)
+    await sharing.play(0.0002, grain_s=0.0002)
+    assert len(sharing.sinks[0].of(ipc.Stepped)) == 6
+    await sharing.stop()
+
+
+async def test_paced_and_stepped_sessions_have_the_same_batches(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 2, tmp_path)
+    await sharing.begin(0)
+    await sharing.begin(1, stepped=True)
+    sharing.step(1, 15)
+    await sharing.play(1.0)
+    assert [pixel(sharing.sinks[1], index)[2] for index in range(15)] == list(range(1, 16))
+    due = [shown for shown in sharing.sinks[0].shown if shown.bundle.due <= sharing.clock.now()]
+    assert len(due) == pytest.approx(20, abs=2)
+    await sharing.stop()
+
+
 async def test_a_session_that_ends_leaves_the_others_their_batches(tmp_path: Path) -> None:
     sharing = await Sharing.start(Batched, 3, tmp_path)
     await sharing.begin(0, 1, 2)

@@ -210,6 +210,7 @@ class BatchedSteps:
         self.sessions = 1
         self.model = model
         self.wake = session.wake
+        self.stepped = session.stepped
         self._batch = batch
         self._session = session
         batch.open(self)
