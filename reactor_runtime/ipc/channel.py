@@ -25,14 +25,16 @@ class Channel:
         self._framing = Framing()
 
     def send(self, message: Message, slot: int = 0) -> None:
-        """Write one whole message; raise ServerGone when it is gone. Do nothing in a forked child."""
+        """Write one whole message; raise ServerGone when it is gone, or after `close`. Do nothing in a forked child."""
         data = encode(message, slot)
         with self._lock:
             if not self._forked:
                 try:
                     self._socket.sendall(data)
-                except ConnectionError as error:
-                    raise ServerGone(*error.args) from error
+                except OSError as error:
+                    if self._closed or isinstance(error, ConnectionError):
+                        raise ServerGone(*error.args) from error
+                    raise
 
     def close_in_child(self) -> None:
         """Close the socket in a forked child; `os.register_at_fork` calls it there."""

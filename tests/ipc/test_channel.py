@@ -47,6 +47,13 @@ def test_threads_never_mix_their_messages(ends: tuple[Channel, Channel]) -> None
     assert all(received.count(message) == 50 for message in each)
 
 
+def test_a_thread_that_sends_when_this_end_is_closed_finds_the_server_gone(ends: tuple[Channel, Channel]) -> None:
+    ours, _ = ends
+    ours.close()
+    with pytest.raises(ServerGone):
+        ours.send(Loading("late"))
+
+
 def test_send_raises_when_the_other_end_is_closed(ends: tuple[Channel, Channel]) -> None:
     ours, theirs = ends
     theirs.close()
