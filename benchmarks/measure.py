@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks import (
     browsers,
     clusters,
+    environments,
     failures,
     loops,
     namespaces,
@@ -226,6 +227,8 @@ BENCHMARKS = {
     "cluster": clusters.cluster,
     "waiting": waiting.waiting,
     "failures": failures.failures,
+    "environments": environments.environments,
+    "sharing": environments.sharing,
 }
 
 
