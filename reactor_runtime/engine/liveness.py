@@ -48,7 +48,7 @@ class HeartbeatSource:
             self._loop_turned = False
             self._post(self._on_loop_turn)
             return Heartbeat(bool(self._stalled_at), self._stalled_at)
-        return _beat_of_held_loop()
+        return _beat_of_blocked_loop()
 
     def _on_loop_turn(self) -> None:
         self._stalled_at = self._stalled()
@@ -56,13 +56,13 @@ class HeartbeatSource:
 
 
 class LoadingHeartbeatSource:
-    """Answer while the model loads: the author's code holds the main thread, and there is no loop yet."""
+    """Answer while the model loads: the author's code blocks the main thread, and there is no loop yet."""
 
     def beat(self) -> Heartbeat:
-        return _beat_of_held_loop()
+        return _beat_of_blocked_loop()
 
 
-def _beat_of_held_loop() -> Heartbeat:
+def _beat_of_blocked_loop() -> Heartbeat:
     main = threading.main_thread().ident
     return Heartbeat(not is_in_debugger(main), author_stack(main))
 
@@ -70,7 +70,7 @@ def _beat_of_held_loop() -> Heartbeat:
 class EndWatch:
     """Log a session that does not end after its client has left, with the author's line.
 
-    A thread does this, because the author's code may hold the loop. `on_start` and `on_end` belong to the loop that
+    A thread does this, because the author's code may block the loop. `on_start` and `on_end` belong to the loop that
     serves the session; `on_stop` may be called from any thread, at any time.
     """
 
@@ -81,14 +81,14 @@ class EndWatch:
         self._lock = threading.Lock()
         self._session: str | None = None
         self._ended = threading.Event()
-        self._serving: tuple[int, asyncio.Task[Any] | None] = (0, None)
+        self._served_in: tuple[int, asyncio.Task[Any] | None] = (0, None)
 
     def on_start(self, session: str) -> None:
         """Start to watch a session that the calling task serves."""
         with self._lock:
             self._session = session
             self._ended = threading.Event()
-            self._serving = threading.get_ident(), asyncio.current_task()
+            self._served_in = threading.get_ident(), asyncio.current_task()
 
     def on_end(self) -> None:
         with self._lock:
@@ -115,7 +115,7 @@ class EndWatch:
 
     def _stack(self) -> str:
         """Format the stack of the author's code that computes, else of the coroutine that waits."""
-        thread, task = self._serving
+        thread, task = self._served_in
         frame = sys._current_frames().get(thread)
         inside = itertools.takewhile(_is_above_the_loop, traceback.walk_stack(frame) if frame is not None else ())
         running = _author_lines(list(inside)[::-1])

@@ -34,7 +34,7 @@ Accept = Callable[[CheckedEvent], object]
 
 
 @dataclass(slots=True, eq=False)
-class _Held:
+class _Waiting:
     """Hold an event of a client that waits: for a decision about it, or behind another event of its client."""
 
     checked: CheckedEvent
@@ -50,7 +50,7 @@ class _Current:
     session: ModelSession
     loop: asyncio.AbstractEventLoop
     accept: Accept
-    held: dict[str, deque[_Held]]
+    waiting: dict[str, deque[_Waiting]]
     deciding: set[asyncio.Future[Any]]
 
 
@@ -101,7 +101,7 @@ class Moderation:
     def drop_client(self, client_id: str) -> None:
         """Drop the events of a client that has left: their handlers would run after its `@disconnected`."""
         if self._current is not None:
-            self._current.held.pop(client_id, None)
+            self._current.waiting.pop(client_id, None)
 
     def accept(self, checked: CheckedEvent) -> None:
         """Pass an event on, now or when its values are accepted and no earlier event of its client waits."""
@@ -109,17 +109,17 @@ class Moderation:
         if current is None:
             return
         fields = self._moderated(checked)
-        before = current.held.get(checked.event.client, deque())
-        if not fields and all(_commutes(held.checked, checked) for held in before):
+        before = current.waiting.get(checked.event.client, deque())
+        if not fields and all(_commutes(entry.checked, checked) for entry in before):
             current.accept(checked)
             return
         if _are_too_many(current, checked):
             self._send(too_many(checked.event))
             return
-        held = _Held(checked, passed=not fields)
-        current.held.setdefault(checked.event.client, deque()).append(held)
+        entry = _Waiting(checked, passed=not fields)
+        current.waiting.setdefault(checked.event.client, deque()).append(entry)
         if fields:
-            self._decide(current, held, fields)
+            self._decide(current, entry, fields)
 
     def _moderated(self, checked: CheckedEvent) -> Sequence[str]:
         """Return the arguments to decide about: those that the client sent, not defaults."""
@@ -129,10 +129,10 @@ class Moderation:
         given = json.loads(checked.event.data_json)
         return [field for field in fields if field in given]
 
-    def _decide(self, current: _Current, held: _Held, fields: Sequence[str]) -> None:
+    def _decide(self, current: _Current, entry: _Waiting, fields: Sequence[str]) -> None:
         session = current.session
-        client = session.find_client(held.checked.event.client) or session.client
-        work = functools.partial(_moderate, self._served.model, held, fields, client)
+        client = session.find_client(entry.checked.event.client) or session.client
+        work = functools.partial(_moderate, self._served.model, entry, fields, client)
         decision = self._loop.run(work, current.loop)
         current.deciding.add(decision)
 
@@ -146,52 +146,52 @@ class Moderation:
             current.deciding.discard(decision)
             # An exception that nobody reads would be logged.
             failed = not decision.cancelled() and decision.exception() is not None
-            is_held = held in current.held.get(held.checked.event.client, ())
-            if self._current is current and not session.stopping and is_held:
-                self._apply(current, held, decision)
+            still_waits = entry in current.waiting.get(entry.checked.event.client, ())
+            if self._current is current and not session.stopping and still_waits:
+                self._apply(current, entry, decision)
             elif failed:
                 logger.debug("moderate() failed after the end of its session, or when the client had left")
 
         decision.add_done_callback(decided)
 
-    def _apply(self, current: _Current, held: _Held, decision: asyncio.Future[Any]) -> None:
-        waiting = current.held[held.checked.event.client]
-        refused = self._refusal(current.session, held, decision)
+    def _apply(self, current: _Current, entry: _Waiting, decision: asyncio.Future[Any]) -> None:
+        waiting = current.waiting[entry.checked.event.client]
+        refused = self._refusal(current.session, entry, decision)
         if refused is None:
-            held.passed = True
+            entry.passed = True
         else:
-            waiting.remove(held)
+            waiting.remove(entry)
             self._send(refused)
         while waiting and waiting[0].passed:
             current.accept(waiting.popleft().checked)
         if not waiting:
-            del current.held[held.checked.event.client]
+            del current.waiting[entry.checked.event.client]
 
-    def _refusal(self, session: ModelSession, held: _Held, decision: asyncio.Future[Any]) -> EventRefused | None:
+    def _refusal(self, session: ModelSession, entry: _Waiting, decision: asyncio.Future[Any]) -> EventRefused | None:
         """Return the answer to an event that is refused, None for one that passes."""
-        name, path = held.checked.event.name, f"{held.checked.event.name}.{held.field}"
+        name, path = entry.checked.event.name, f"{entry.checked.event.name}.{entry.field}"
         if decision.cancelled():
             logger.warning("moderate() took longer than %g s, so the value was refused field=%s", LIMIT_S, path)
-            return _refused(held, ErrorCode.INTERNAL_ERROR, f"the moderation took longer than {LIMIT_S:g} s")
+            return _refused(entry, ErrorCode.INTERNAL_ERROR, f"the moderation took longer than {LIMIT_S:g} s")
         error = decision.exception()
         if error is None:
-            return _refused(held, ErrorCode.INVALID_EVENT, "refused by the moderation") if decision.result() else None
+            return _refused(entry, ErrorCode.INVALID_EVENT, "refused by the moderation") if decision.result() else None
         if isinstance(error, CommandError):
-            return _refused(held, error.code, error.message, verbatim=True)
+            return _refused(entry, error.code, error.message, verbatim=True)
         session.failed(error)
         logger.error("moderate() failed, so the event %s was refused", name, exc_info=from_author(error))
-        return _refused(held, ErrorCode.INTERNAL_ERROR, "the moderation failed")
+        return _refused(entry, ErrorCode.INTERNAL_ERROR, "the moderation failed")
 
 
-async def _moderate(model: Model, held: _Held, fields: Sequence[str], client: ClientInfo) -> bool:
-    """Ask the model about each field; return whether it refuses one, which is then `held.field`."""
+async def _moderate(model: Model, entry: _Waiting, fields: Sequence[str], client: ClientInfo) -> bool:
+    """Ask the model about each field; return whether it refuses one, which is then `entry.field`."""
     # The contract has checked that the class has this method.
     author: Any = model
     for field in fields:
-        held.field = field
-        value = held.checked.arguments[field]
+        entry.field = field
+        value = entry.checked.arguments[field]
         with messages_unlogged():
-            verdict = await author.moderate(value, event=held.checked.event.name, field=field, client=client)
+            verdict = await author.moderate(value, event=entry.checked.event.name, field=field, client=client)
         if verdict is False:
             return True
         if verdict is not True and verdict is not None:
@@ -205,12 +205,12 @@ def _commutes(before: CheckedEvent, after: CheckedEvent) -> bool:
 
 
 def _are_too_many(current: _Current, checked: CheckedEvent) -> bool:
-    waiting = [held.checked.event for each in current.held.values() for held in each]
+    waiting = [entry.checked.event for entries in current.waiting.values() for entry in entries]
     size_bytes = sum(len(event.data_json) for event in (*waiting, checked.event))
     return len(waiting) >= MOST_WAITING or size_bytes > MOST_WAITING_BYTES
 
 
-def _refused(held: _Held, code: str, reason: str, *, verbatim: bool = False) -> EventRefused:
-    field = FieldError(f"{held.checked.event.name}.{held.field}", reason)
+def _refused(entry: _Waiting, code: str, reason: str, *, verbatim: bool = False) -> EventRefused:
+    field = FieldError(f"{entry.checked.event.name}.{entry.field}", reason)
     message = reason if verbatim else f"{field.path}: {reason}"
-    return refusal(held.checked.event, code, message, [field.to_json()])
+    return refusal(entry.checked.event, code, message, [field.to_json()])

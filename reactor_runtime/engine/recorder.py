@@ -62,8 +62,8 @@ CLOSE_S = 5.0
 # The thread that writes pauses for so long when it has nothing to do: each time it wakes up costs a tenth of a
 # millisecond. It does not pause while more than this share of the queue is in use.
 PAUSE_S, FREE_SHARE = 0.05, 0.25
-# The size limit of a session held for `keep`.
-MOST_HELD_BYTES = 512 << 20
+# The size limit of the temporary file of a session, which `keep` makes a recording.
+MOST_TEMPORARY_BYTES = 512 << 20
 NOTHING_SENT = SentValues()
 
 
@@ -85,7 +85,7 @@ class Recorder:
 
     `start_log` belongs to the model's thread. The queue holds at most 64 MiB. If it is full, or the disk is, this and
     all later recordings stop with one warning; with video, frames are left out before that. With `only_kept`, a
-    session is held in a temporary file, of at most 512 MiB and one entry more, until the next one starts. `on_kept`
+    session is in a temporary file, of at most 512 MiB and one entry more, until the next one starts. `on_kept`
     gets the results of `keep` on the thread that writes.
     """
 
@@ -97,12 +97,12 @@ class Recorder:
         *,
         on_kept: Callable[[Kept], object] = lambda _: None,
         most_queued_bytes: int = MOST_QUEUED_BYTES,
-        most_held_bytes: int = MOST_HELD_BYTES,
+        most_temporary_bytes: int = MOST_TEMPORARY_BYTES,
     ) -> None:
         self._options = options
         self._config = to_text(config)
         self._project = project
-        self._most_held_bytes = most_held_bytes
+        self._most_temporary_bytes = most_temporary_bytes
         self._queue = _WriterThread(most_queued_bytes, on_kept)
         try:
             require_extra()
@@ -127,7 +127,7 @@ class Recorder:
             seat=start.seat,
         )
         sources = {} if reloaded is None else reloaded.sources
-        self._queue.put(_Start(self._options, self._project, header, sources, self._most_held_bytes), 0)
+        self._queue.put(_Start(self._options, self._project, header, sources, self._most_temporary_bytes), 0)
         return _SessionRecorder(header, self._queue, video=self._options.video)
 
     @property
@@ -258,7 +258,7 @@ class _Start:
     project: Path
     header: Header
     sources: dict[str, bytes]
-    most_held_bytes: int
+    most_temporary_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +373,7 @@ class _WriterThread:
                 job.project,
                 job.sources,
                 temporary=job.options.only_kept,
-                most_held_bytes=job.most_held_bytes,
+                most_temporary_bytes=job.most_temporary_bytes,
             )
         # A thread of the author may still read an input when its session has ended.
         if session is not None and session.is_open:

@@ -91,7 +91,7 @@ class ModelSession:
         self.started_at = clock.now()
         self.stopping = False
         self.input_pending = False
-        self._held: bool = former is not None and former._held
+        self._paused: bool = former is not None and former._paused
         self._clock = clock
         self.applied: Applied = (0,) * seats if former is None else former.applied
         # The number, the seat and the arrival of events that no frame has shown.
@@ -237,16 +237,16 @@ class ModelSession:
         return tuple(first)
 
     @property
-    def held(self) -> bool:
+    def paused(self) -> bool:
         """Return whether steps pause; events are still handled.
 
         Without clients they pause before the hook of the last one has run: a step could wait for their input.
         """
-        return self._held or self.deserted or not self.clients
+        return self._paused or self.deserted or not self.clients
 
-    def hold(self, held: bool) -> None:
-        """Pause steps while `held`, because the controller is away; events are still handled."""
-        self._held = held
+    def pause(self, paused: bool) -> None:
+        """Make no steps while `paused`, because the controller is away; events are still handled."""
+        self._paused = paused
         self.wake()
 
     def desert(self, deserted: bool) -> None:

@@ -72,7 +72,7 @@ class LastMinute:
 class SessionFile:
     """Write the file of one session.
 
-    A file in the directory is closed with the EndEntry. A temporary one is held for `keep`, unless it is too large.
+    A file in the directory is closed with the EndEntry. A temporary one waits for `keep`, unless it is too large.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class SessionFile:
         sources: dict[str, bytes],
         *,
         temporary: bool,
-        most_held_bytes: int,
+        most_temporary_bytes: int,
     ) -> None:
         self._directory = directory
         self._project = project
-        self._most_held_bytes = most_held_bytes
+        self._most_temporary_bytes = most_temporary_bytes
         # None for a temporary file.
         self._path: Path | None = None
         self._file: IO[bytes]
@@ -124,7 +124,7 @@ class SessionFile:
                 self._end = time_ns, job
         self._writer.write(job, time_ns)
         if self._path is None:
-            if self._file.tell() > self._most_held_bytes:
+            if self._file.tell() > self._most_temporary_bytes:
                 self._file.close()
         elif self._end is not None:
             self._writer.finish()
@@ -155,7 +155,7 @@ class SessionFile:
             return self._path
         if self._file.closed:
             raise UsageError(
-                f"the session has more than {self._most_held_bytes >> 20} MiB of inputs, the most that is held",
+                f"the session has more than {self._most_temporary_bytes >> 20} MiB of inputs, the most that is held",
                 hint="start with --record DIR, which has no limit, or begin a new session",
             )
         return self._copy(time_ns)

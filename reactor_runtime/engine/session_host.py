@@ -99,10 +99,11 @@ class SessionHost:
             frames_in=lambda: self.inputs.frame_counts,
             works_ahead=parts.works_ahead,
         )
-        self.hold_steps = self._emitter.hold
+        self.pause_steps = self._emitter.pause
         self._state = SessionState(served, sink.send)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._serves = False
+        # Whether clients may come: the model has been loaded and warmed up.
+        self._is_open = False
         self._file_hook = FileHook(served, self.uploads, clock, self._check)
         reload = parts.reload
         self.reloader = (
@@ -164,7 +165,7 @@ class SessionHost:
     def end_soon(self, reason: str) -> None:
         """End the session for the model when the frames so far have been shown; any thread."""
         current = self._current
-        if current is None or self._loop is None or not self._serves:
+        if current is None or self._loop is None or not self._is_open:
             return
         session = current[0]
 
@@ -175,7 +176,7 @@ class SessionHost:
         def end() -> None:
             session.end_reason = session.end_reason or errors.shortened(str(reason), errors.MOST_MESSAGE)
             # No step begins meanwhile.
-            session.hold(True)
+            session.pause(True)
             now, pace = self._clock.now(), self._emitter.pace
             over_at = max(pace.over_at(alone=False), pace.over_at(alone=True))
             self._clock.call_at(min(max(now, over_at), now + LONGEST_END_S), stop)
@@ -204,7 +205,7 @@ class SessionHost:
     @property
     def keeps_sessions(self) -> bool:
         """Return whether a session may continue after an exception: not the one of the warm-up."""
-        return self._serves
+        return self._is_open
 
     def send_message(self, message: ipc.ToServer) -> None:
         """Send a message to the server."""
@@ -225,7 +226,7 @@ class SessionHost:
     async def serve(self) -> None:
         """Serve sessions until Shutdown, or until the model has crashed."""
         self._loop = asyncio.get_running_loop()
-        self._serves = True
+        self._is_open = True
         self._serve_copy()
         self._driver.start()
         self._moderation.start()
@@ -303,7 +304,7 @@ class SessionHost:
         """Report something that is probably not meant; the page shows it in a session."""
         if self._current is not None:
             self._sink.send(ipc.ModelWarning(self._current[0].id, errors.to_json(warning)))
-        elif self._serves:
+        elif self._is_open:
             logger.warning("%s", warning)
 
     def _notify_input(self) -> None:
@@ -413,7 +414,7 @@ class SessionHost:
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""
-        if self._serves and not self._driver.runs_between_sessions:
+        if self._is_open and not self._driver.runs_between_sessions:
             self._serve_copy()
         dispatcher = self._driver.dispatcher(session)
         if self._current is not None:
@@ -494,10 +495,10 @@ class SessionHost:
                             self._driver.drop_requests()
                         current[1].accept_change(ClientChange(left, joined=False))
                         self._end_waits(current[0])
-            case ipc.Hold():
+            case ipc.Pause():
                 if current is not None and current[0].id == message.session:
-                    current[0].hold(message.held)
-                    if message.held:
+                    current[0].pause(message.paused)
+                    if message.paused:
                         # The answers would go to a connection that is lost.
                         self._driver.drop_requests()
             case ipc.ClientMedia():

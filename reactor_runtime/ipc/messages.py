@@ -88,11 +88,11 @@ class ClientLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """server → engine: stop making frames, the controller lost its connection; or, with `held` false, resume."""
+class Pause:
+    """server → engine: make no steps, because the controllers are away; or, with `paused` false, continue."""
 
     session: str
-    held: bool
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +284,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """engine → server: whether the model's code held the loop since the last HeartbeatRequest, and its stack."""
+    """engine → server: whether the model's code blocked the loop since the last HeartbeatRequest, and its stack."""
 
-    held: bool
+    blocked: bool
     where: str
 
 
@@ -542,7 +542,7 @@ ToEngine = (
     | StopSession
     | ClientJoined
     | ClientLeft
-    | Hold
+    | Pause
     | ClientEvent
     | StepRequest
     | ClientMedia

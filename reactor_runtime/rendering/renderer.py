@@ -157,7 +157,7 @@ class Renderer(Studio[Model]):
         recorder = self._recorder
         self._script = script
         self._connect(StartSession(f"s-{next(self._numbers)}", CLIENT, JOINED_AT_UNIX, seed=self._seed))
-        self._slot.hold_steps(False)
+        self._slot.pause_steps(False)
         end_s, progress = 0.0, (0, 0.0)
         while end_s < seconds and not (recorder.ended or is_stopped()):
             goal_s = min(end_s + SLICE_S, seconds)
@@ -217,7 +217,7 @@ class Renderer(Studio[Model]):
             if self._on_made is not None:
                 self._on_made(self._described(output, compute_s))
         if self._made == self._most_steps:
-            self._slot.hold_steps(True)
+            self._slot.pause_steps(True)
         for callback in self._at_step.pop(self.steps, ()):
             callback()
 

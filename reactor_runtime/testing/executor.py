@@ -169,12 +169,12 @@ class PipelineExecutor(Studio[M]):
     def _one_step(self) -> Iterator[None]:
         """Allow exactly one step in the block; its result is `_newest`."""
         self._newest, self._makes_step = None, True
-        self._slot.hold_steps(False)
+        self._slot.pause_steps(False)
         try:
             yield
         finally:
             self._makes_step = False
-            self._slot.hold_steps(True)
+            self._slot.pause_steps(True)
 
     def _on_handled(self, returned: object) -> None:
         self._returned = returned
@@ -183,7 +183,7 @@ class PipelineExecutor(Studio[M]):
         if self._makes_step:
             shown = None if is_idle(output) else copy_output(output)
             self._newest = shown, compute_s, self._slot.completed or StepCompleted()
-            self._slot.hold_steps(True)
+            self._slot.pause_steps(True)
 
 
 def copy_output(output: object) -> object:

@@ -10,7 +10,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.dispatch import HOST, JOINED, LEFT, CheckedEvent, check_event
 from reactor_runtime.engine.session_host import SessionHost
-from reactor_runtime.ipc.messages import ClientEvent, ClientJoined, ClientLeft, Hold
+from reactor_runtime.ipc.messages import ClientEvent, ClientJoined, ClientLeft, Pause
 from reactor_runtime.recording.entries import EventEntry
 from reactor_runtime.recording.file import SessionRecording, StoredReload
 from reactor_runtime.testing.comparison import Comparison
@@ -49,7 +49,7 @@ class ReplayedEvents:
         self._attached = host, contract
 
     def send_next(self) -> None:
-        """Send the next event that is due, unless one is being handled, and hold the model until none is due.
+        """Send the next event that is due, unless one is being handled, and pause the model until none is due.
 
         Only one waits at a time, so that none is superseded by a later one. A reload is repeated where it was recorded.
         """
@@ -77,7 +77,7 @@ class ReplayedEvents:
         checked = check_event(contract.handled_events, sent, host.uploads)
         if isinstance(checked, CheckedEvent):
             self._position.begin_event(waiting=False)
-            host.receive_message(Hold(SESSION, True))
+            host.receive_message(Pause(SESSION, True))
             host.receive_message(checked)
         else:
             self._comparison.result.add_other(event.step, f"event {event.name} is refused: {checked.message}")
@@ -106,7 +106,7 @@ class ReplayedEvents:
             del self._present[client]
         host = self._parts[0]
         self._position.begin_event(waiting=event.waiting)
-        host.receive_message(Hold(SESSION, True))
+        host.receive_message(Pause(SESSION, True))
         if joins:
             host.receive_message(ClientJoined(SESSION, client, role, joined_at, seat))
         else:
@@ -151,16 +151,16 @@ class ReplayedEvents:
         self._position.wake_reads()
         self.send_next()
         if not self._position.handling:
-            self._parts[0].receive_message(Hold(SESSION, False))
+            self._parts[0].receive_message(Pause(SESSION, False))
 
     def release_output(self) -> None:
-        """Show output while an event is handled: its handler emits, after the output that the model was held in.
+        """Show output while an event is handled: its handler emits, after the output in which the model was paused.
 
         A read may return meanwhile.
         """
         self._position.delays_reads = False
         self._position.wake_reads()
-        self._parts[0].receive_message(Hold(SESSION, False))
+        self._parts[0].receive_message(Pause(SESSION, False))
 
     @property
     def discards_output(self) -> bool:

@@ -193,7 +193,7 @@ class _ReplayStudio(Studio[Model]):
         # It may have changed what load() stored on the model.
         self.warm_up()
         log.attach(self._slot, self._contract, self._loop, self._recorder)
-        self._slot.hold_steps(False)
+        self._slot.pause_steps(False)
         header = recording.header
         self._start(StartSession(log.session, header.client, header.joined_at, seat=header.seat))
 
@@ -317,7 +317,7 @@ class _ReplayLog:
         self.progress.wake_reads()
         self._events.send_next()
         if step >= self._last_step:
-            self._attached.host.hold_steps(True)
+            self._attached.host.pause_steps(True)
         self._comparison.result.steps = min(step, self._recording.steps)
         self._on_step(step)
 

@@ -128,7 +128,7 @@ class Studio(Generic[M]):
             ),
         )
         self._slot = host.slots[0]
-        self._slot.hold_steps(True)
+        self._slot.pause_steps(True)
         run_load(self.model, loaded)
         host.serve_loaded()
         self._contract = self._slot.served.contract
@@ -170,11 +170,11 @@ class Studio(Generic[M]):
         if not self._recorder.ended:
             raise RuntimeError("a client is connected, and the warm-up comes before clients; disconnect() it first")
         done = self._loop.create_task(self._host.warm_up())
-        self._slot.hold_steps(False)
+        self._slot.pause_steps(False)
         try:
             self._wait.advance(done.done, PATIENCE_S)
         finally:
-            self._slot.hold_steps(True)
+            self._slot.pause_steps(True)
         # The error of the warm-up has it as its cause.
         self._recorder.failures.clear()
         if not done.done():
@@ -328,21 +328,21 @@ class Studio(Generic[M]):
 
     def run(self, seconds: float) -> None:
         """Pass time: the model makes steps, and frames are shown when they are due."""
-        self._slot.hold_steps(False)
+        self._slot.pause_steps(False)
         try:
             self._wait.for_seconds(seconds)
         finally:
-            self._slot.hold_steps(True)
+            self._slot.pause_steps(True)
 
     def make_first_frame(self, patience_s: float) -> tuple[dict[str, Any] | None, list[ReactorError]]:
         """Pass time until the first frame is made, at most `patience_s`; return facts of the step, and warnings."""
         self._need_session()
         recorder = self._recorder
-        self._slot.hold_steps(False)
+        self._slot.pause_steps(False)
         try:
             done = self._wait.advance(lambda: bool(recorder.frames or recorder.failures), patience_s)
         finally:
-            self._slot.hold_steps(True)
+            self._slot.pause_steps(True)
         self._wait.raise_failure()
         if not done:
             refusal = self._slot.refusal

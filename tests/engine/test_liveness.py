@@ -34,36 +34,36 @@ class Loop:
             self.posted.pop(0)()
 
 
-def test_a_loop_that_turns_between_two_requests_is_not_held() -> None:
+def test_a_loop_that_turns_between_two_requests_is_not_blocked() -> None:
     loop = Loop()
     for _ in range(3):
-        assert loop.source.beat() == Heartbeat(held=False, where="")
+        assert loop.source.beat() == Heartbeat(blocked=False, where="")
         loop.turn()
 
 
-def test_a_loop_that_does_not_turn_is_held_and_the_heartbeat_has_its_stack() -> None:
+def test_a_loop_that_does_not_turn_is_blocked_and_the_heartbeat_has_its_stack() -> None:
     loop = Loop()
-    assert not loop.source.beat().held
-    held = loop.source.beat()
-    assert held.held
-    assert "in test_a_loop_that_does_not_turn_is_held" in held.where
+    assert not loop.source.beat().blocked
+    blocked = loop.source.beat()
+    assert blocked.blocked
+    assert "in test_a_loop_that_does_not_turn_is_blocked" in blocked.where
     loop.turn()
-    assert not loop.source.beat().held
+    assert not loop.source.beat().blocked
 
 
-def test_a_held_loop_gets_one_callback_however_often_it_is_requested() -> None:
+def test_a_blocked_loop_gets_one_callback_however_often_it_is_requested() -> None:
     loop = Loop()
     for _ in range(5):
         loop.source.beat()
     assert len(loop.posted) == 1
 
 
-def test_code_that_stands_still_in_another_thread_is_held() -> None:
+def test_code_that_stands_still_in_another_thread_is_blocked() -> None:
     loop = Loop()
     loop.source.beat()
     loop.stalled_at = "in another thread\n"
     loop.turn()
-    assert loop.source.beat() == Heartbeat(held=True, where="in another thread\n")
+    assert loop.source.beat() == Heartbeat(blocked=True, where="in another thread\n")
 
 
 def in_a_thread(work: Callable[[], Any], look: Callable[[int | None], Any], begun: threading.Event) -> Any:

@@ -490,7 +490,7 @@ def test_a_recording_that_ended_before_says_why(holding: Holding) -> None:
 
 
 def test_a_session_that_is_too_large_is_not_kept(tmp_path: Path) -> None:
-    holding = Holding(tmp_path, most_held_bytes=1 << 20)
+    holding = Holding(tmp_path, most_temporary_bytes=1 << 20)
     log = holding.recorder.start_log(START, Contract.of(Noise))
     assert log is not None
     for _ in range(5):

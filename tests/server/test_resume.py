@@ -51,8 +51,8 @@ async def test_who_comes_back_in_time_finds_session_state_and_picture(services: 
         {"phase": "away", "seconds": 5},
         {"phase": "resumed", "session": session},
     ]
-    holds = services.engine.of(ipc.Hold)
-    assert holds == [ipc.Hold(session, held=True), ipc.Hold(session, held=False)]
+    pauses = services.engine.of(ipc.Pause)
+    assert pauses == [ipc.Pause(session, paused=True), ipc.Pause(session, paused=False)]
     assert not services.engine.of(ipc.StopSession)
     services.inbound.route_event(back, Event("set_level", "{}", 1))
     assert services.engine.of(ipc.ClientEvent)[-1].client == back.id
@@ -135,7 +135,7 @@ async def test_a_second_connection_with_the_secret_replaces_the_first(services: 
     services.admission.detach(controller, lost=True)
     assert services.slot.session is not None
     assert services.slot.session.controller is back
-    assert services.engine.of(ipc.Hold) == [ipc.Hold(services.session, held=False)]
+    assert services.engine.of(ipc.Pause) == [ipc.Pause(services.session, paused=False)]
 
 
 @pytest.mark.parametrize("wrong", ["", "nonsense", "ünsinn", "\ud800"])

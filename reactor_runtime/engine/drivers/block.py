@@ -55,7 +55,7 @@ class BlockDriver:
         self._state = parts.state
         self._threads = parts.threads
         self._sizes: Sizes = {}
-        self._serving: _Serving | None = None
+        self._current: _VersionRun | None = None
         self._swap = parts.swap
         self._session: ModelSession | None = None
 
@@ -65,7 +65,7 @@ class BlockDriver:
 
     def _send_answer(self, answer: ToServer) -> None:
         """Send an answer after the messages of its command, which may wait behind blocks."""
-        queue = None if self._serving is None else self._serving.queue
+        queue = None if self._current is None else self._current.queue
         if queue is None or not isinstance(answer, EventApplied | EventRefused) or not queue.put_answer(answer):
             self._sink.send(answer)
 
@@ -74,8 +74,8 @@ class BlockDriver:
         if self._session is None:
             self._swap.apply()
             return
-        if self._serving is not None:
-            self._serving.stop(because="its code changed")
+        if self._current is not None:
+            self._current.stop(because="its code changed")
         self._session.wake()
 
     def drop_requests(self) -> None:
@@ -85,8 +85,8 @@ class BlockDriver:
         """Stop a session: `should_stop()` returns true, and calls that wait return; may be called twice."""
         session.stop()
         self._inputs.close()
-        if self._serving is not None:
-            self._serving.stop()
+        if self._current is not None:
+            self._current.stop()
 
     def start(self) -> None:
         """Do nothing: a block model runs only in sessions."""
@@ -96,7 +96,7 @@ class BlockDriver:
 
     def stalled(self) -> str:
         """Return the stack of a session or command that made no progress since the last call, else ""."""
-        return "" if self._serving is None else self._serving.stalled()
+        return "" if self._current is None else self._current.stalled()
 
     async def serve_session(self, session: ModelSession, dispatcher: Dispatcher, connected: Connected) -> None:
         """Serve one session until `start_session()` and a running command have returned; raise what one of them raised.
@@ -111,7 +111,7 @@ class BlockDriver:
         connected.set_early()
         connected.set()
         try:
-            while await self._serve_version(session, dispatcher):
+            while await self._run_version(session, dispatcher):
                 await self._wait_for_code(session)
         finally:
             self.stop_session(session)
@@ -123,13 +123,13 @@ class BlockDriver:
             if self._swap.pending:
                 self._swap.apply()
 
-    async def _serve_version(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
+    async def _run_version(self, session: ModelSession, dispatcher: Dispatcher) -> bool:
         """Run `start_session()` of one version of the model; return whether another version follows in the session."""
-        serving = self._serving = self._begin(session)
+        run = self._current = self._begin(session)
         try:
-            with running(serving.context):
+            with running(run.context):
                 if not session.stopping:
-                    await self._run(session, dispatcher, serving)
+                    await self._run_to_end(session, dispatcher, run)
         # Author's code, and native extensions, raise more than Exception.
         except BaseException as error:
             if session.stopping or must_pass(error) or isinstance(error, GeneratorExit):
@@ -138,8 +138,8 @@ class BlockDriver:
                 raise
             return True
         finally:
-            self._serving = None
-            serving.close()
+            self._current = None
+            run.close()
         return self._swap.pending and not session.stopping
 
     async def _wait_for_code(self, session: ModelSession) -> None:
@@ -158,7 +158,7 @@ class BlockDriver:
             self._state.leave_seat(seat)
         self._state.send_changes()
 
-    def _begin(self, session: ModelSession) -> _Serving:
+    def _begin(self, session: ModelSession) -> _VersionRun:
         loop = asyncio.get_running_loop()
         queue = BlockQueue(self._threads, lambda: _post(loop, session.room.ring))
         context = BlockContext(
@@ -173,31 +173,31 @@ class BlockDriver:
             lend=self._emitter.lend,
             on_first_call=lambda: _post(loop, session.wake),
         )
-        return _Serving(context, queue, self._clock, self._threads)
+        return _VersionRun(context, queue, self._clock, self._threads)
 
-    async def _run(self, session: ModelSession, dispatcher: Dispatcher, serving: _Serving) -> None:
+    async def _run_to_end(self, session: ModelSession, dispatcher: Dispatcher, run: _VersionRun) -> None:
         model = cast("VideoModel", self._served.model)
-        over = serving.session_thread.run(serving.bound(model.start_session))
+        over = run.session_thread.run(run.bound(model.start_session))
         over.add_done_callback(lambda _: session.wake())
-        player = asyncio.create_task(self._play(session, serving, over))
+        player = asyncio.create_task(self._play(session, run, over))
         player.add_done_callback(lambda _: session.wake())
         try:
-            await self._handle_commands(session, dispatcher, serving, lambda: over.done() or player.done())
-            if over.done() and over.exception() is None and not serving.stopped:
+            await self._handle_commands(session, dispatcher, run, lambda: over.done() or player.done())
+            if over.done() and over.exception() is None and not run.stopped:
                 await player
         except SessionStopped:
             logger.debug("session stopped while commands were waiting id=%s", session.id)
         finally:
-            serving.stop()
+            run.stop()
             session.wake()
             await asyncio.wait([over, player])
-            for answer in serving.queue.take_answers():
+            for answer in run.queue.take_answers():
                 self._sink.send(answer)
         player.result()
         over.result()
 
     async def _handle_commands(
-        self, session: ModelSession, dispatcher: Dispatcher, serving: _Serving, over: Callable[[], bool]
+        self, session: ModelSession, dispatcher: Dispatcher, run: _VersionRun, over: Callable[[], bool]
     ) -> None:
         """Run commands one after the other as they come, until the session stops or is over.
 
@@ -205,8 +205,8 @@ class BlockDriver:
         overwrite what a command has set.
         """
         setup_ends: float | None = self._clock.now() + LONGEST_SETUP_S
-        while not (session.stopping or serving.stopped or over()):
-            if setup_ends is not None and (serving.context.calls or self._clock.now() >= setup_ends):
+        while not (session.stopping or run.stopped or over()):
+            if setup_ends is not None and (run.context.calls or self._clock.now() >= setup_ends):
                 setup_ends = None
             if setup_ends is None:
                 await dispatcher.run_waiting(self)
@@ -219,30 +219,30 @@ class BlockDriver:
         self, model: Model, spec: EventSpec, session: ModelSession, arguments: Mapping[str, Any]
     ) -> object:
         """Run a command in its thread; after the client has left none is started, and a running one finishes."""
-        if session.stopping or self._serving is None:
+        if session.stopping or self._current is None:
             raise SessionStopped
-        call = self._serving.bound(author_call(model, spec, session, arguments))
+        call = self._current.bound(author_call(model, spec, session, arguments))
         # The context holds the number of the event, which output of the command is marked with.
         context = contextvars.copy_context()
         try:
-            result: object = await self._serving.command_thread.run(lambda: context.run(call))
+            result: object = await self._current.command_thread.run(lambda: context.run(call))
         finally:
             self._threads.notify_input()
         return result
 
-    async def _play(self, session: ModelSession, serving: _Serving, over: asyncio.Future[Any]) -> None:
+    async def _play(self, session: ModelSession, run: _VersionRun, over: asyncio.Future[Any]) -> None:
         """Hand over queued items in order until the session stops, or is over and all blocks have been shown.
 
         A block is handed over as a whole, because the author's code may hold the interpreter while it plays.
         """
         playing: deque[int] = deque()
-        while not (session.stopping or serving.stopped):
-            item = serving.queue.peek()
+        while not (session.stopping or run.stopped):
+            item = run.queue.peek()
             self._emitter.take_credits()
             self._settle(playing)
             if isinstance(item, MessageSent | EventApplied | EventRefused):
                 self._sink.send(item)
-            elif item is not None and not session.held and self._fits(playing, item.frames):
+            elif item is not None and not session.paused and self._fits(playing, item.frames):
                 _trace(session, item)
                 await self._hand_over(item)
                 playing.append(item.frames)
@@ -252,7 +252,7 @@ class BlockDriver:
                 self._emitter.await_credit()
                 await session.room.wait()
                 continue
-            serving.queue.remove_oldest()
+            run.queue.remove_oldest()
 
     async def _hand_over(self, block: Block) -> None:
         block.handed_over_at = self._clock.now()
@@ -282,8 +282,8 @@ class BlockDriver:
         return not playing or (len(playing) < MOST_BLOCKS and within)
 
 
-class _Serving:
-    """Hold the context, queue and threads of one session, and log threads that do not stop."""
+class _VersionRun:
+    """Hold the context, queue and threads of one run of `start_session()`, and log threads that do not stop."""
 
     def __init__(self, context: BlockContext, queue: BlockQueue, clock: Clock, threads: ThreadTracker) -> None:
         self.context = context

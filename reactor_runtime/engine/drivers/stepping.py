@@ -82,7 +82,7 @@ class Stepping:
     async def wants_step(self) -> bool:
         """Apply the inputs of the next request; return whether a step is to be made now."""
         session = self._session
-        while (requested := self._dispatcher.requested) is not None and not session.held:
+        while (requested := self._dispatcher.requested) is not None and not session.paused:
             if requested.request.reset and session.reset_by is not requested.request:
                 session.begin_anew(requested.request)
                 return False

@@ -78,7 +78,7 @@ class Emitter:
         self._credit_alarm = Alarm(clock)
         self._seqs: dict[str, int] = {}
         self._sizes: dict[TrackSpec, Black] = {}
-        self._held = False
+        self._paused = False
         self._frames_in = frames_in
         self._arrived_before = self._taken_before = 0
         # Seconds of waiting for room since the engine started.
@@ -169,9 +169,9 @@ class Emitter:
         if self._session is not None and bundle is not None and bundle.compute_s is not None and ready_at:
             self.pace.learn(bundle.compute_s, ready_at - bundle.handed_over)
 
-    def hold(self, held: bool) -> None:
-        """Stop asking for steps while `held`; events are still handled."""
-        self._held = held
+    def pause(self, paused: bool) -> None:
+        """Ask for no steps while `paused`; events are still handled."""
+        self._paused = paused
         self._sound_alarm_without_session.ring()
         self._alarm_without_session.ring()
         if self._session is not None:
@@ -180,9 +180,9 @@ class Emitter:
     def step_at(self, *, at_once: bool = False) -> float | None:
         """Return when the next step should start so that its frames are ready when due; None while there is no room.
 
-        With `at_once` that is now, unless steps are held.
+        With `at_once` that is now, unless steps pause.
         """
-        if self._held or (self._session is not None and self._session.held):
+        if self._paused or (self._session is not None and self._session.paused):
             return None
         if at_once:
             return self._clock.now()
@@ -336,7 +336,7 @@ class Emitter:
         """Discard output at the rate at which it would be shown; return when a session begins."""
         alarm = self._sound_alarm_without_session if alone else self._alarm_without_session
         if not self._works_ahead:
-            while self._held or self._session is None:
+            while self._paused or self._session is None:
                 await alarm.wait()
             return
         for bundle in () if drop else bundles:
@@ -449,7 +449,7 @@ class Emitter:
 
     def _full(self, *, alone: bool, more: int = 0) -> bool:
         self.take_credits()
-        if self._session is not None and self._session.held:
+        if self._session is not None and self._session.paused:
             return True
         return self.outstanding.full(self._clock.now(), alone=alone, more=more)
 

@@ -296,7 +296,7 @@ class ServedSession:
         deserted = all(seat.is_free or seat.is_away for seat in self.seats)
         if deserted is not self._is_held:
             self._is_held = deserted
-            self._send(ipc.Hold(self.id, held=deserted))
+            self._send(ipc.Pause(self.id, paused=deserted))
 
     def record_activity(self, client: Client) -> None:
         """Restart the idle timeout of a client's seat; any client of a shared session is in the first."""
@@ -336,7 +336,7 @@ class ServedSession:
         former.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
         seat.turn.controller_returned()
         self._is_held = False
-        self._send(ipc.Hold(self.id, held=False))
+        self._send(ipc.Pause(self.id, paused=False))
         return seat
 
     def send_step(self, step: Step) -> bool:

@@ -1,4 +1,4 @@
-"""Detects a model that hangs: its code holds the engine's main thread for longer than a step may take."""
+"""Detects a model that hangs: its code blocks the engine's main thread for longer than a step may take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GIL_HELD = "    (the model holds the interpreter lock: its stack is known only a
 
 
 class Watchdog:
-    """Request a heartbeat in each round, and add up the rounds in which the model's code held the main thread.
+    """Request a heartbeat in each round, and add up the rounds in which the model's code blocked the main thread.
 
     These do not count: time in which the model awaits, time in a debugger, and rounds in which the server itself was
     suspended, since Ctrl-Z stops both processes. With a `step_timeout_s` of 0 the watchdog only warns. `ending` has
@@ -30,7 +30,7 @@ class Watchdog:
         step_timeout_s: float,
         ids: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        self.held_s = 0.0
+        self.blocked_s = 0.0
         self.ending: set[int] = set()
         self._clock = clock
         self._request_heartbeat = request_heartbeat
@@ -47,7 +47,7 @@ class Watchdog:
     async def wait_for_hang(self) -> str:
         """Wait until the model has been in one step for too long; return its stack, "" when the engine is silent."""
         alarm = Alarm(self._clock)
-        while not self._step_timeout_s or self.held_s < self._step_timeout_s:
+        while not self._step_timeout_s or self.blocked_s < self._step_timeout_s:
             self._heartbeat, began = None, self._clock.now()
             self._request_heartbeat()
             await alarm.wait(began + self._round_s)
@@ -55,12 +55,12 @@ class Watchdog:
         return "" if self._heartbeat is None else self._heartbeat.where
 
     def _add_round(self, elapsed_s: float) -> None:
-        held = self._heartbeat is None or self._heartbeat.held
-        if not held or elapsed_s > 2 * self._round_s:
-            self.held_s, self._warn_s = 0.0, WARN_S
+        blocked = self._heartbeat is None or self._heartbeat.blocked
+        if not blocked or elapsed_s > 2 * self._round_s:
+            self.blocked_s, self._warn_s = 0.0, WARN_S
             return
-        self.held_s += elapsed_s
-        if self.held_s < self._warn_s or self._step_timeout_s:
+        self.blocked_s += elapsed_s
+        if self.blocked_s < self._warn_s or self._step_timeout_s:
             return
         self._warn_s *= 2
         if self.ending and self._heartbeat is not None:
@@ -68,7 +68,7 @@ class Watchdog:
         where = GIL_HELD if self._heartbeat is None else self._heartbeat.where
         logger.warning(
             "the model has been in one step for %.0f s. It is here:\n%s",
-            self.held_s,
+            self.blocked_s,
             where.rstrip("\n"),
             extra=self._ids(),
         )

@@ -368,9 +368,9 @@ async def test_waiting_between_two_steps_does_not_lower_the_rate() -> None:
     rig.model.rig = rig
     async with rig.running():
         await rig.play(2.0)
-        rig.session.hold(True)
+        rig.session.pause(True)
         await rig.play(5.0)
-        rig.session.hold(False)
+        rig.session.pause(False)
         await rig.play(3.0)
         assert rig.runtime.output_buffer.fps == pytest.approx(20, rel=0.02)
 

@@ -134,7 +134,7 @@ async def test_a_seat_is_kept_for_its_controller_and_then_given_to_one_that_wait
     waiting = come(services, room=session_of(services).room)
     assert await places(waiting) == [(1, 1)]
     services.admission.detach(clients[1], lost=True)
-    assert not services.engine.of(ipc.Hold)
+    assert not services.engine.of(ipc.Pause)
     assert await places(waiting) == []
     services.clock.move_to(services.clock.now() + LIMITS.resume_grace_s)
     assert waiting.seat == 1
@@ -158,18 +158,18 @@ async def test_the_model_pauses_while_all_controllers_are_away(services: Admissi
     secret = session_of(services).seats[0].resume_secret or ""
     services.admission.detach(first, lost=True)
     services.admission.detach(second, lost=True)
-    assert services.engine.of(ipc.Hold) == [ipc.Hold(services.session, held=True)]
+    assert services.engine.of(ipc.Pause) == [ipc.Pause(services.session, paused=True)]
     come(services, resume=secret)
-    assert services.engine.of(ipc.Hold)[-1].held is False
+    assert services.engine.of(ipc.Pause)[-1].paused is False
 
 
 async def test_the_model_pauses_when_the_last_one_that_is_there_leaves(services: AdmissionFixture) -> None:
     first, second = begun(services, 2)
     services.admission.detach(first, lost=True)
     services.admission.detach(second)
-    assert services.engine.of(ipc.Hold) == [ipc.Hold(services.session, held=True)]
+    assert services.engine.of(ipc.Pause) == [ipc.Pause(services.session, paused=True)]
     assert come(services).seat == 1
-    assert services.engine.of(ipc.Hold)[-1].held is False
+    assert services.engine.of(ipc.Pause)[-1].paused is False
 
 
 async def test_a_seat_that_was_left_counts_no_longer_for_its_address(services: AdmissionFixture) -> None:

@@ -254,8 +254,8 @@ async def test_a_controller_resumes_the_session_whose_secret_it_has() -> None:
     assert services.slots[1].session is not None
     secret = services.slots[1].session.seats[0].resume_secret or ""
     services.admission.detach(second, lost=True)
-    assert services.engines[1].of(ipc.Hold)
-    assert not services.engine.of(ipc.Hold)
+    assert services.engines[1].of(ipc.Pause)
+    assert not services.engine.of(ipc.Pause)
     back = services.come(resume=secret)
     assert services.slots[1].session.controller is back
     assert welcomed(await told(back)) == [services.session_in(2)]

@@ -24,8 +24,8 @@ from tests.fakes import FakeClock, settle
 from tests.server.admission_fixture import MANIFEST
 from tests.timeouts import TIMEOUT_S
 
-FINE = Heartbeat(held=False, where="")
-HELD = Heartbeat(held=True, where='  File "model.py", line 3, in inference\n')
+FINE = Heartbeat(blocked=False, where="")
+BLOCKED = Heartbeat(blocked=True, where='  File "model.py", line 3, in inference\n')
 
 
 class Watched:
@@ -55,20 +55,20 @@ async def test_a_model_that_yields_does_not_hang() -> None:
     watched.hung.cancel()
 
 
-@pytest.mark.parametrize("answer", [HELD, None], ids=["a step goes on and on", "nothing answers"])
+@pytest.mark.parametrize("answer", [BLOCKED, None], ids=["a step goes on and on", "nothing answers"])
 async def test_a_model_that_does_not_yield_for_the_timeout_hangs(answer: Heartbeat | None) -> None:
     watched = Watched(8.0)
     watched.answer = answer
     await watched.pass_s(6.0)
     assert not watched.hung.done()
     await watched.pass_s(4.0)
-    assert watched.hung.result() == (HELD.where if answer else "")
+    assert watched.hung.result() == (BLOCKED.where if answer else "")
 
 
 async def test_consecutive_slow_steps_are_no_hang() -> None:
     watched = Watched(8.0)
     for _ in range(10):
-        watched.answer = HELD
+        watched.answer = BLOCKED
         await watched.pass_s(6.0)
         watched.answer = FINE
         await watched.pass_s(2.0)
@@ -91,7 +91,7 @@ async def test_without_a_timeout_a_hang_is_logged_at_doubling_intervals(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watched = Watched(0.0)
-    watched.answer = HELD
+    watched.answer = BLOCKED
     with caplog.at_level(logging.WARNING):
         await watched.pass_s(9 * WARN_S)
     assert [record.message.partition(".")[0] for record in caplog.records] == [
@@ -100,7 +100,7 @@ async def test_without_a_timeout_a_hang_is_logged_at_doubling_intervals(
         "the model has been in one step for 120 s",
         "the model has been in one step for 240 s",
     ]
-    assert all(HELD.where.strip() in record.message for record in caplog.records)
+    assert all(BLOCKED.where.strip() in record.message for record in caplog.records)
     watched.hung.cancel()
 
 
@@ -108,7 +108,7 @@ async def test_a_hang_at_the_end_of_a_session_is_logged_only_when_the_engine_is_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watched = Watched(0.0)
-    watched.answer = HELD
+    watched.answer = BLOCKED
     watched.watchdog.ending.add(0)
     with caplog.at_level(logging.WARNING):
         await watched.pass_s(5 * WARN_S)
@@ -121,10 +121,10 @@ async def test_a_hang_at_the_end_of_a_session_is_logged_only_when_the_engine_is_
 
 async def test_a_hang_at_the_end_of_a_session_times_out_as_well() -> None:
     watched = Watched(8.0)
-    watched.answer = HELD
+    watched.answer = BLOCKED
     watched.watchdog.ending.add(0)
     await watched.pass_s(10.0)
-    assert watched.hung.result() == HELD.where
+    assert watched.hung.result() == BLOCKED.where
 
 
 class SocketOfEngine:
@@ -176,7 +176,7 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
     await answer(ipc.Ended("s-1", None))
     for number in range(8):
         # the run passes on no heartbeat: the message after it shows that it has been received
-        await answer(HELD, ipc.Loading(f"round {number}"))
+        await answer(BLOCKED, ipc.Loading(f"round {number}"))
         await clock.advance(LONGEST_ROUND_S)
     process.engine.close()
     await asyncio.wait_for(running, TIMEOUT_S)

@@ -39,19 +39,19 @@ class Looped(ReactorModel):
 
 
 @pytest.mark.parametrize("model", [Stepped, Looped])
-async def test_nothing_is_made_while_the_session_is_held(model: type[Model]) -> None:
+async def test_nothing_is_made_while_the_session_is_paused(model: type[Model]) -> None:
     rig = Rig(model)
     rig.driver.start()
     async with rig.running():
         await rig.play(1.0)
-        rig.session.hold(True)
+        rig.session.pause(True)
         await rig.play(1.0)
         shown = len(rig.sink.shown)
         rig.event("set_prompt", 1, prompt="still heard")
         await rig.play(60.0, grain_s=1.0)
         assert len(rig.sink.shown) == shown
         assert rig.sink.of(EventApplied) == [EventApplied(rig.session.id, "c-1", 1, 1)]
-        rig.session.hold(False)
+        rig.session.pause(False)
         await rig.play(1.0)
         assert 10 <= len(rig.sink.shown) - shown <= 10 + 2 * rig.contract.buffer_size
         dues = [each.bundle.due for each in rig.sink.shown[shown:]]
@@ -59,40 +59,40 @@ async def test_nothing_is_made_while_the_session_is_held(model: type[Model]) -> 
     await rig.driver.aclose()
 
 
-async def test_a_held_step_is_finished_and_its_output_waits() -> None:
+async def test_a_step_that_runs_is_finished_and_its_output_waits() -> None:
     rig = Rig(Stepped)
     async with rig.running():
-        rig.session.hold(True)
+        rig.session.pause(True)
         steps = len(rig.model.log)
         await rig.play(5.0)
         assert len(rig.model.log) == steps
-        rig.session.hold(False)
+        rig.session.pause(False)
         await rig.play(1.0)
         assert [shown.red for shown in rig.sink.shown[:6]] == [1, 2, 1, 2, 1, 2]
 
 
-async def test_blocks_wait_while_the_session_is_held() -> None:
+async def test_blocks_wait_while_the_session_is_paused() -> None:
     rig = Rig(Scripted, config={"script": paint})
     rig.start()
     await until(lambda: rig.sink.shown)
-    rig.session.hold(True)
+    rig.session.pause(True)
     shown = len(rig.sink.shown)
     for _ in range(shown):
         await rig.credit()
     await rig.play(5.0)
     assert len(rig.sink.shown) == shown
-    rig.session.hold(False)
+    rig.session.pause(False)
     await settle()
     await until(lambda: len(rig.sink.shown) > shown)
     await rig.stop()
 
 
 @pytest.mark.parametrize("model", [Stepped, Looped])
-async def test_a_held_session_can_be_stopped_and_the_next_is_free(model: type[Model]) -> None:
+async def test_a_paused_session_can_be_stopped_and_the_next_is_free(model: type[Model]) -> None:
     rig = Rig(model)
     rig.driver.start()
     async with rig.running():
-        rig.session.hold(True)
+        rig.session.pause(True)
         await rig.play(1.0)
     async with rig.running():
         shown = len(rig.sink.shown)
