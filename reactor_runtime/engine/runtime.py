@@ -8,7 +8,7 @@ import sys
 from reactor_runtime.authoring.events.messages import ModelMessage, message_to_json
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import CodeSwap, NoSwap
-from reactor_runtime.engine.output.emitter import Emitter, is_sound_alone
+from reactor_runtime.engine.output.emitter import Emitter, StepTime, is_sound_alone
 from reactor_runtime.engine.output.output_buffer import OutputBuffer
 from reactor_runtime.engine.output.sink import Sink
 from reactor_runtime.engine.session import ModelSession
@@ -75,7 +75,7 @@ class ModelRuntime:
             self._emitter.skip(bundles)
             return
         async with emitting:
-            await self._emitter.emit_bundles(bundles, compute_time=compute_time, drop=drop)
+            await self._emitter.emit_bundles(bundles, StepTime.given(compute_time), drop=drop)
         # A run() that emits without a client must not starve the loop.
         await asyncio.sleep(0)
         if session is not None and session.trace is not None:

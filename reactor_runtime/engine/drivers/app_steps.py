@@ -68,7 +68,7 @@ class _Steps:
         self._session.completed = returned
         if returned.error is not None:
             logger.warning("a step reports an error: %s", returned.error)
-        self._timer.given_s = returned.elapsed
+        self._timer.given_s = None if returned.elapsed is None else float(returned.elapsed)
         return returned.output
 
     def _generate(self, given: object) -> StepOutcome:

@@ -25,6 +25,7 @@ from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.threads import AuthorThread, ThreadTracker
 from reactor_runtime.engine.hooks import author_call
 from reactor_runtime.engine.liveness import REPORT_S
+from reactor_runtime.engine.output.emitter import StepTime
 from reactor_runtime.engine.output.outstanding import ENCODING
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.ipc.messages import EventApplied, EventRefused, MessageSent, Started, ToServer
@@ -262,15 +263,9 @@ class BlockDriver:
             # The first block of new code is shown next.
             self._emitter.drop_queued()
         self._emitter.first_step.check(bundles, block.made_in_s)
-        await self._emitter.emit_bundles(
-            bundles,
-            compute_time=block.made_in_s,
-            applied=block.applied,
-            adapt=self._emitter.pace.adaptive,
-            # `made_in_s` includes the wait for the end of the block before.
-            author_s=0.0,
-            whole=True,
-        )
+        # `made_in_s` includes the wait for the end of the block before.
+        time = StepTime(block.made_in_s, author_s=0.0, adapts=self._emitter.pace.adaptive)
+        await self._emitter.emit_bundles(bundles, time, applied=block.applied, whole=True)
 
     def _settle(self, playing: deque[int]) -> None:
         """Remove blocks of which at most the frames in encoding are outstanding."""

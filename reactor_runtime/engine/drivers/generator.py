@@ -16,6 +16,7 @@ from reactor_runtime.engine.drivers.driver import DriverParts, wait_for_code
 from reactor_runtime.engine.drivers.session_hooks import SessionHooks
 from reactor_runtime.engine.drivers.stepping import NOTHING_YIELDED, Stepping
 from reactor_runtime.engine.drivers.steps import Steps, StepTimer, start_pipeline
+from reactor_runtime.engine.output.emitter import StepTime
 from reactor_runtime.engine.served import Version
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.ipc.messages import Started
@@ -102,10 +103,10 @@ class GeneratorDriver:
         self._session = session
         if session.stepped:
             self._stepping = Stepping(self._served, session, dispatcher, self._emitter, self._sink.send, self._uploads)
-        self._emitter.open(session)
+        hooks = SessionHooks(self._served, session, self._state, connected, self._inputs)
+        self._emitter.open(session, functools.partial(dispatcher.run_waiting, hooks))
         self._inputs.begin_session(session.id, reopen=True)
         self._sink.send(Started(session.id, session.started_at, fields, of_seats))
-        hooks = SessionHooks(self._served, session, self._state, connected, self._inputs)
         try:
             await self._run_session(session, dispatcher, hooks)
         except (SessionStopped, BufferClosed) as stopped:
@@ -176,7 +177,7 @@ class GeneratorDriver:
         try:
             while await self._between_steps(session, dispatcher, hooks):
                 try:
-                    await self._step(session, dispatcher, steps, hooks)
+                    await self._step(session, dispatcher, steps)
                 except StopAsyncIteration:
                     break
                 except BufferClosed:
@@ -223,7 +224,7 @@ class GeneratorDriver:
                 waited = await session.alarm.wait(step_at)
                 self._waited_s += self._clock.now() - waits_from
 
-    async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps, hooks: SessionHooks) -> None:
+    async def _step(self, session: ModelSession, dispatcher: Dispatcher, steps: Steps) -> None:
         if session.batch is not None:
             session.batch.window_s = 1 / self._emitter.pace.schedule.fps
         if (turn := session.step_turn) is not None:
@@ -274,14 +275,8 @@ class GeneratorDriver:
                     else:
                         self._stepping.step_made(step_s)
                     return
-                await self._emitter.emit_bundles(
-                    bundles,
-                    compute_time=compute_s,
-                    between_s=between_s,
-                    adapt=self._emitter.pace.adaptive and not session.stepped,
-                    author_s=compute_s,
-                    meanwhile=functools.partial(dispatcher.run_waiting, hooks),
-                )
+                adapts = self._emitter.pace.adaptive and not session.stepped
+                await self._emitter.emit_bundles(bundles, StepTime(compute_s, between_s, compute_s, adapts))
                 if self._stepping is not None:
                     self._stepping.step_made(step_s)
                 return

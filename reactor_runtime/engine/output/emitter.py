@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,9 @@ from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.output.outstanding import Outstanding, OutstandingBundle
 from reactor_runtime.engine.output.pace import Pace
 from reactor_runtime.engine.output.sink import Black, OutgoingBundle, Payload, Piece, Sink
-from reactor_runtime.engine.output.unpack import NO_FILES, NO_METADATA, Unpack, UnpackedBundle, metadata_by_track
+from reactor_runtime.engine.output.unpack import NOTHING, Beside, Unpack, UnpackedBundle, metadata_by_track
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import Applied, ModelSession
-from reactor_runtime.engine.session_log import OnFile
 from reactor_runtime.errors import MOST_MESSAGE, shortened
 from reactor_runtime.ipc.credits import CreditReader
 from reactor_runtime.ipc.messages import Credit, Flush, Preparing
@@ -28,6 +28,34 @@ from reactor_runtime.media.tensors import synchronize
 Bundles = Sequence[UnpackedBundle]
 # Returns memory of so many bytes for frames that the author writes; any thread calls it.
 Lend = Callable[[int], NDArray[np.uint8]]
+
+
+class StepTime(NamedTuple):
+    """How long the author's code has worked for an output, in seconds.
+
+    `compute_s` is the time of the step, None if it is not known. With `adapts` the rate follows it, and `between_s`,
+    the time of other work since the previous step. `author_s` is how long the code has run or waited for the output,
+    None for the time since the last output.
+    """
+
+    compute_s: float | None = None
+    between_s: float = 0.0
+    author_s: float | None = None
+    adapts: bool = True
+
+    @classmethod
+    def given(cls, compute_time: float | None) -> Self:
+        """Return the time of a step that the author gives, in any type of number."""
+        return cls(None if compute_time is None else float(compute_time))
+
+
+class _Emission(NamedTuple):
+    """What the bundles of one output have in common; `alone` is sound without frames."""
+
+    session: ModelSession
+    applied: Applied
+    compute_s: float = 0.0
+    alone: bool = False
 
 
 def np_memory(size: int) -> NDArray[np.uint8]:
@@ -67,6 +95,7 @@ class Emitter:
         self._unpack = Unpack(contract)
         self.first_step = first_step or FirstStep(served, lambda _: None)
         self._session: ModelSession | None = None
+        self._meanwhile: Callable[[], Awaitable[None]] | None = None
         # What the author reported last; None after the first output of the session.
         self._preparing: Preparing | None = None
         self._numbers = 0
@@ -99,9 +128,12 @@ class Emitter:
         """Return the number of the next frame or piece of sound of each track."""
         return dict(self._seqs)
 
-    def open(self, session: ModelSession) -> None:
-        """Start a session with sequence numbers from 0, the declared rate and nothing outstanding."""
-        self._session = session
+    def open(self, session: ModelSession, meanwhile: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Start a session with sequence numbers from 0, the declared rate and nothing outstanding.
+
+        `meanwhile` is awaited after each wait for room, to handle events before the end of a batch.
+        """
+        self._session, self._meanwhile = session, meanwhile
         self._preparing = Preparing(session.id)
         self._returned_at = None
         self.outstanding.clear()
@@ -116,7 +148,7 @@ class Emitter:
     def close(self) -> None:
         """End the session: drop what is queued; what is emitted from here on is discarded."""
         self.flush()
-        self._session = self._preparing = None
+        self._session = self._preparing = self._meanwhile = None
         self.pace.end()
 
     def report_progress(self, fraction: float | None, message: str) -> None:
@@ -211,7 +243,7 @@ class Emitter:
             arrays = [bundle.arrays for bundle in bundles]
             on_files = log.on_output(session.steps, arrays, metadata_by_track(bundles))
             for bundle, of_bundle in zip(bundles, on_files, strict=False):
-                bundle.on_files = of_bundle
+                bundle.beside = bundle.beside._replace(on_files=of_bundle)
         return bundles
 
     async def emit(
@@ -225,30 +257,23 @@ class Emitter:
 
         Raises TypeError or ValueError for a payload that can't be shown, naming track, what came and the fix.
         """
-        await self.emit_bundles(self.unpack(output), compute_time=compute_time, drop=drop)
+        await self.emit_bundles(self.unpack(output), StepTime.given(compute_time), drop=drop)
 
     async def emit_bundles(
         self,
         bundles: Bundles,
+        time: StepTime,
         *,
-        compute_time: float | None = None,
-        between_s: float = 0.0,
         applied: Applied | None = None,
         drop: bool = False,
         whole: bool = False,
-        adapt: bool = True,
-        author_s: float | None = None,
-        meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Hand over unpacked bundles; `compute_time` adapts the rate only with `adapt`.
+        """Hand over unpacked bundles.
 
-        `between_s` is the duration of other work since the previous step, which counts for the rate too.
         With `whole` all bundles are handed over at once, however many are queued; the caller limits them.
         `applied` is the number of events of each seat handled before the output was computed; by default all so far,
         including the one whose handler calls this.
         Without a session nothing is handed over, and the wait is as long as in a session.
-        `author_s` is how long the author's code has run or waited for the output, by default since the last output.
-        `meanwhile` is awaited after each wait for room, to handle events before the end of the batch.
         """
         session = self._session
         alone = is_sound_alone(bundles)
@@ -257,46 +282,36 @@ class Emitter:
         if session is None:
             await self._pace_without_session(bundles, alone=alone, drop=drop)
             return
-        compute_time = None if compute_time is None else float(compute_time)
+        compute_s, between_s, author_s, adapts = time
         if author_s is None and self._returned_at is not None:
             author_s = self._clock.now() - self._returned_at
-        if compute_time is not None and adapt and not alone:
-            self.pace.adapt(len(bundles), compute_time + between_s)
+        if compute_s is not None and adapts and not alone:
+            self.pace.adapt(len(bundles), compute_s + between_s)
         if self._served.contract.batches and not alone:
             self.outstanding.make_room(len(bundles), batches=self._served.contract.batches)
         # A model of single frames has no reserve, and where computing takes no time, no block is late.
         has_reserve = len(bundles) > 1 or self.pace.reserve_s > 0
-        if has_reserve and compute_time is not None and not alone and self._works_ahead:
+        if has_reserve and compute_s is not None and not alone and self._works_ahead:
             has_sound = any(track.kind == "audio" for bundle in bundles for track in bundle)
             self.pace.begin_block(
                 self._clock.now(),
                 len(bundles),
-                compute_time + between_s,
+                compute_s + between_s,
                 room=self.outstanding.most_frames,
                 has_sound=has_sound,
             )
-        compute_s, applied = compute_time or 0.0, _applied(session) if applied is None else applied
+        emission = _Emission(session, _applied(session) if applied is None else applied, compute_s or 0.0, alone)
         for index, bundle in enumerate(bundles):
             full = not whole and self._full(alone=alone)
-            if full and (drop or not await self._wait_for_room(session, alone, meanwhile)):
+            if full and (drop or not await self._wait_for_room(session, alone)):
                 self.skip(bundles[index:])
                 return
-            self._hand_over(
-                session,
-                bundle,
-                applied,
-                compute_s,
-                first=index == 0,
-                metadata=bundle.metadata,
-                on_files=bundle.on_files,
-            )
+            self._hand_over(emission, bundle, bundle.beside, first=index == 0)
         if not self._works_ahead and author_s is not None:
-            await self._wait_until_over(session, alone, meanwhile, early_s=author_s)
+            await self._wait_until_over(session, alone, early_s=author_s)
         self._returned_at = self._clock.now()
 
-    async def _wait_for_room(
-        self, session: ModelSession, alone: bool, meanwhile: Callable[[], Awaitable[None]] | None
-    ) -> bool:
+    async def _wait_for_room(self, session: ModelSession, alone: bool) -> bool:
         """Wait while the queue is full; return False if the session stops or its output is flushed meanwhile."""
         flushes = self._flushes
         while self._full(alone=alone):
@@ -304,26 +319,19 @@ class Emitter:
             self.await_credit()
             await (session.sound_room if alone else session.room).wait()
             self.waited_s += self._clock.now() - waits_from
-            if meanwhile is not None:
-                await meanwhile()
+            if self._meanwhile is not None:
+                await self._meanwhile()
             if session.stopping or flushes != self._flushes:
                 return False
         return True
 
-    async def _wait_until_over(
-        self,
-        session: ModelSession,
-        alone: bool,
-        meanwhile: Callable[[], Awaitable[None]] | None,
-        *,
-        early_s: float,
-    ) -> None:
+    async def _wait_until_over(self, session: ModelSession, alone: bool, *, early_s: float) -> None:
         """Wait until `early_s` before the newest bundle has been shown for its duration, or the session stops."""
         room = session.sound_room if alone else session.room
         while not session.stopping and self._clock.now() < (until := self.pace.over_at(alone=alone) - early_s):
             await room.wait(until)
-            if meanwhile is not None:
-                await meanwhile()
+            if self._meanwhile is not None:
+                await self._meanwhile()
 
     def _update_follows_input(self) -> None:
         """Set whether the frames that are handed over next follow a camera."""
@@ -364,7 +372,7 @@ class Emitter:
             return
         self.drop_queued()
         if self._sizes and not hold:
-            self._hand_over(session, self._sizes, _applied(session))
+            self._hand_over(_Emission(session, _applied(session)), self._sizes)
         session.wake()
 
     def drop_queued(self) -> None:
@@ -379,15 +387,13 @@ class Emitter:
 
     def _hand_over(
         self,
-        session: ModelSession,
+        emission: _Emission,
         bundle: Mapping[TrackSpec, Payload],
-        applied: Applied,
-        compute_s: float = 0.0,
+        beside: Beside = NOTHING,
         *,
         first: bool = False,
-        metadata: Mapping[str, str] = NO_METADATA,
-        on_files: Mapping[str, OnFile] = NO_FILES,
     ) -> None:
+        session, applied, compute_s, alone = emission
         if self._preparing is not None:
             self._send_progress(self._preparing, Preparing(session.id))
             self._preparing = None
@@ -395,14 +401,10 @@ class Emitter:
         number = self._numbers
         self._numbers += 1
         due = self.pace.next(now, bundle)
-        alone = is_sound_alone([bundle])
         self.outstanding.add(number, OutstandingBundle(due, now, compute_s if first else None, alone))
         # The frames of a track for several seats have one number.
         seqs: dict[str, int] = {}
-        pieces = tuple(
-            self._piece(track, payload, due, metadata.get(track.key, ""), on_files.get(track.key), seqs)
-            for track, payload in bundle.items()
-        )
+        pieces = tuple([self._piece(track, payload, due, beside, seqs) for track, payload in bundle.items()])
         outgoing = OutgoingBundle(
             session=session.id,
             number=number,
@@ -422,21 +424,13 @@ class Emitter:
         except BaseException:
             self.outstanding.take(number)
             raise
-        if on_files:
+        if beside.on_files:
             self._awaits_files.add(number)
         if session.trace is not None:
             has_frame = not alone and bundle is not self._sizes
             session.trace.span(session.id, "model", "hand over", now, bundle=number, has_frame=has_frame)
 
-    def _piece(
-        self,
-        track: TrackSpec,
-        payload: Payload,
-        due: float,
-        metadata: str,
-        on_file: OnFile | None,
-        seqs: dict[str, int],
-    ) -> Piece:
+    def _piece(self, track: TrackSpec, payload: Payload, due: float, beside: Beside, seqs: dict[str, int]) -> Piece:
         seq = seqs.get(track.name)
         if seq is None:
             seq = seqs[track.name] = self._next_seq(track.name)
@@ -445,7 +439,9 @@ class Emitter:
         if track.kind == "audio":
             return Piece(track, seq, payload, self.pace.begins(track, due, payload.shape[1]))
         self._sizes[track] = Black(*payload.shape[:2])
-        return Piece(track, seq, payload, due, metadata, on_file)
+        if beside is NOTHING:
+            return Piece(track, seq, payload, due)
+        return Piece(track, seq, payload, due, beside.metadata.get(track.key, ""), beside.on_files.get(track.key))
 
     def _full(self, *, alone: bool, more: int = 0) -> bool:
         self.take_credits()

@@ -36,18 +36,27 @@ NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 NO_FILES: Mapping[str, OnFile] = MappingProxyType({})
 
 
-class UnpackedBundle(dict[TrackSpec, Payload]):
-    """Hold the payloads of one bundle by track, and the `metadata` of its frames by the track's key, as JSON text.
+class Beside(NamedTuple):
+    """What goes with the frames of a bundle, by the keys of their tracks.
 
-    `on_files` has, by the track's key, what gets the file into which the server encodes a frame.
+    `metadata` is JSON text; `on_files` get the files into which the server encodes the frames.
     """
 
-    __slots__ = ("metadata", "on_files")
+    metadata: Mapping[str, str] = NO_METADATA
+    on_files: Mapping[str, OnFile] = NO_FILES
 
-    def __init__(self, payloads: Mapping[TrackSpec, Payload], metadata: Mapping[str, str] = NO_METADATA) -> None:
+
+NOTHING = Beside()
+
+
+class UnpackedBundle(dict[TrackSpec, Payload]):
+    """Hold the payloads of one bundle by track, and what goes `beside` its frames."""
+
+    __slots__ = ("beside",)
+
+    def __init__(self, payloads: Mapping[TrackSpec, Payload], beside: Beside = NOTHING) -> None:
         super().__init__(payloads)
-        self.metadata = metadata
-        self.on_files: Mapping[str, OnFile] = NO_FILES
+        self.beside = beside
 
     @property
     def arrays(self) -> dict[TrackSpec, NDArray[Any]]:
@@ -96,7 +105,7 @@ class Unpack:
         named = ({self._tracks[name]: piece for name, piece in bundle.items()} for bundle in bundles)
         if not texts:
             return [UnpackedBundle(bundle) for bundle in named]
-        return [UnpackedBundle(bundle, _texts_of(texts, number)) for number, bundle in enumerate(named)]
+        return [UnpackedBundle(bundle, Beside(_texts_of(texts, number))) for number, bundle in enumerate(named)]
 
     def check(self, output: object) -> CheckedOutput:
         """Return the arrays of `output` by track; raise as splitting does, but not for batches of unequal length."""
@@ -176,7 +185,7 @@ def metadata_by_track(bundles: Sequence[UnpackedBundle]) -> Metadata:
     """Return the metadata of each frame of an output, by the tracks that have any."""
     found: Metadata = {}
     for number, bundle in enumerate(bundles):
-        for track, text in bundle.metadata.items():
+        for track, text in bundle.beside.metadata.items():
             found.setdefault(track, [None] * len(bundles))[number] = json.loads(text)
     return found
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.events.messages import ClientInfo
-from reactor_runtime.engine.output.emitter import Emitter
+from reactor_runtime.engine.output.emitter import Emitter, StepTime
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.interface import Audio, Output, ReactorPipeline, Video
 from reactor_runtime.ipc.messages import Credit
@@ -68,7 +68,7 @@ class Blocks:
             shown = len(self.sink.shown)
             bundles = self.emitter.unpack(self._block())
             adaptive = self.emitter.pace.adaptive
-            emitting = asyncio.create_task(self.emitter.emit_bundles(bundles, compute_time=step_s, adapt=adaptive))
+            emitting = asyncio.create_task(self.emitter.emit_bundles(bundles, StepTime(step_s, adapts=adaptive)))
             await settle()
             while not emitting.done():
                 self._pass_until(self.clock.now() + 1.0, credits=1)

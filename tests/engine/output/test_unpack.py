@@ -148,7 +148,7 @@ class Eyes(ReactorPipeline):
 def metadata(model: type[ReactorPipeline], output: object) -> list[dict[str, Any]]:
     """Return the metadata of each bundle, by track."""
     bundles = Unpack(Contract.of(model))(output)
-    return [{track: json.loads(text) for track, text in bundle.metadata.items()} for bundle in bundles]
+    return [{track: json.loads(text) for track, text in bundle.beside.metadata.items()} for bundle in bundles]
 
 
 SOUND = np.zeros(12, np.int16)
@@ -249,4 +249,4 @@ def test_a_block_keeps_its_metadata_from_the_author_s_thread_to_the_loop() -> No
     unpack = Unpack(Contract.of(OneTrack))
     checked = unpack.check(TrackPayload(batch(1, 2), metadata=[{"n": 1}, None]))
     bundles = unpack(ByTrack(checked.arrays, checked.metadata))
-    assert [dict(bundle.metadata) for bundle in bundles] == [{"video": '{"n":1}'}, {}]
+    assert [dict(bundle.beside.metadata) for bundle in bundles] == [{"video": '{"n":1}'}, {}]
