@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +20,7 @@ from reactor_cli.common_options import (
 )
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
+from reactor_cli.offline import offline
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import UsageError
 from reactor_runtime.options.option import duration
@@ -90,17 +89,13 @@ def render(
     step takes. Ctrl-C ends the file after the current step. Needs PyAV: pip install 'reactor-live[video]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    from reactor_runtime import manifest
-    from reactor_runtime.logs.handler import configure_logs
-
     if seconds == 0:
         raise UsageError("--seconds is 0, and a clip has a length", hint="give a time, such as 10 or 1m")
     if fps is not None and not 0 < fps <= MOST_FPS:
         raise UsageError(f"--fps is {fps:g}, not a rate above 0 and up to {MOST_FPS}")
     checked = read_project(directory, path)
     config = project_config(checked, overrides)
-    with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
-        configure_logs("warning")
+    with offline(checked):
         began = time.monotonic()
         done, interrupted = _render(checked, config, seconds or DEFAULT_S, out, script, fps, verbose=verbose)
     _print_result(done, time.monotonic() - began)
@@ -124,7 +119,6 @@ def _render(
     from reactor_runtime.rendering.render import render as render_clip
     from reactor_runtime.rendering.renderer import Played, Renderer
     from reactor_runtime.rendering.script import Script, read_script
-    from reactor_runtime.testing.studio import log_no_failures
 
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=config)
     script = Script() if script_path is None else read_script(script_path, contract)
@@ -133,8 +127,6 @@ def _render(
     inputs = [file.path for file in script.media]
     # Before load(), which may take minutes, unless that makes all of the tracks.
     clip = open_clip(out, clip_tracks(contract), inputs=inputs) if contract.outputs else None
-    # This command prints a failure as its error.
-    log_no_failures()
     with RunProgress("rendering", seconds, "s") as progress:
 
         def show(played: Played) -> None:

@@ -28,6 +28,7 @@ from reactor_cli.common_options import (
     read_project,
 )
 from reactor_cli.interrupts import interrupts
+from reactor_cli.offline import offline
 from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.clips.output_file import check_output_file
@@ -202,9 +203,6 @@ def replay_in_project(
     tolerance: float | None = None,
 ) -> bool:
     """Replay with the code of a project, write the files, and print the result; return whether it is accepted."""
-    from reactor_runtime import manifest
-    from reactor_runtime.logs.handler import configure_logs
-
     if tolerance is not None and not recording.stored_frames:
         raise UsageError(
             f"{recording.path} has hashes, not frames, so --tolerance can't be checked",
@@ -214,8 +212,7 @@ def replay_in_project(
         if diff.suffix.lower() != ".html":
             raise UsageError(f"{diff} does not end in .html", hint="--diff writes a page with the differences there")
         check_output_file(diff)
-    with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
-        configure_logs("warning")
+    with offline(checked):
         began = time.monotonic()
         with_diff = diff is not None or tolerance is not None
         result, frame_diff = _replay(recording, checked, config, out, with_diff=with_diff)
@@ -244,14 +241,11 @@ def _replay(
     from reactor_runtime import schema
     from reactor_runtime.testing.frame_diff import FrameDiff
     from reactor_runtime.testing.session_replay import author_errors, refuse_other_contract, replay_recording
-    from reactor_runtime.testing.studio import log_no_failures
 
     given = None if config.over_recorded else config.of(recording.header.config)
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=given)
     refuse_other_contract(recording, contract)
     frame_diff = FrameDiff(recording) if with_diff and recording.stored_frames else None
-    # This command prints a failure as its error.
-    log_no_failures()
     tracks = recording.header.contract["tracks"]
     rates = {track["name"]: track.get("sample_rate") for track in tracks if track["direction"] == "out"}
     with (

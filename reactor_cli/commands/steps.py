@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +14,7 @@ from reactor_cli import console
 from reactor_cli.common_options import Directory, Overrides, PathOption, Verbose, project_config, read_project
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
+from reactor_cli.offline import offline
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import ReactorError, UsageError
 
@@ -65,17 +65,13 @@ def steps(
     PyAV: pip install 'reactor-live[video]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    from reactor_runtime import manifest
-    from reactor_runtime.logs.handler import configure_logs
-
     if not 1 <= count <= MOST_STEPS:
         raise UsageError(f"--count is {count}, not a number from 1 to {MOST_STEPS:,}")
     if seed is not None and not 0 <= seed < MOST_SEEDS:
         raise UsageError(f"--seed is {seed}, not a number from 0 to {MOST_SEEDS - 1}")
     checked = read_project(directory, path)
     config = project_config(checked, overrides)
-    with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
-        configure_logs("warning")
+    with offline(checked):
         made, interrupted, folder = _make(checked, config, count, out, script, seed, verbose=verbose)
     console.out(f"{console.paint(console.printable(str(folder)), 'bold')}  {made} of {count} steps")
     return INTERRUPTED if interrupted else int(made < count)
@@ -98,15 +94,12 @@ def _make(
     from reactor_runtime.rendering.renderer import Played, Renderer, StepMade
     from reactor_runtime.rendering.results import StepResults
     from reactor_runtime.rendering.script import Script, read_script
-    from reactor_runtime.testing.studio import log_no_failures
 
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=config)
     if not contract.style.has_steps:
         raise UsageError(f"{contract.model.__name__} has no steps, only a ReactorPipeline or ReactorApp has")
     script = Script() if script_path is None else read_script(script_path, contract)
     results = StepResults(out, model=checked.model, seed=seed)
-    # This command prints a failure as its error.
-    log_no_failures()
     with RunProgress("making steps", count, "steps") as progress, _closed(results):
 
         def on_made(made: StepMade) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +19,7 @@ from reactor_cli.common_options import (
 )
 from reactor_cli.errors import render as render_error
 from reactor_cli.interrupts import INTERRUPTED, interrupts
+from reactor_cli.offline import offline
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.errors import ReactorError, UsageError
 from reactor_runtime.options.option import duration
@@ -68,13 +67,9 @@ def thumbnails(
     of presets, examples or model.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    from reactor_runtime import manifest
-    from reactor_runtime.logs.handler import configure_logs
-
     checked = read_project(directory, path)
     config = project_config(checked, overrides)
-    with contextlib.redirect_stdout(sys.stderr), manifest.pointing_at(checked):
-        configure_logs("warning")
+    with offline(checked):
         written = _render(checked, config, seconds, verbose=verbose)
     for image, name in written:
         console.out(f"{console.paint(console.printable(str(image)), 'bold')}  {console.printable(name)}")
@@ -87,7 +82,6 @@ def _render(checked: Manifest, config: GivenConfig, seconds: float, *, verbose: 
     from reactor_runtime.manifest.page_settings import THUMBNAILS, THUMBNAILS_INDEX, thumbnails_json
     from reactor_runtime.rendering.renderer import Renderer
     from reactor_runtime.rendering.thumbnails import render_thumbnail, subjects
-    from reactor_runtime.testing.studio import log_no_failures
 
     presets = checked.page_settings.presets
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, presets, config)
@@ -97,8 +91,6 @@ def _render(checked: Manifest, config: GivenConfig, seconds: float, *, verbose: 
             "the project has no presets, and no examples of a prompt",
             hint="add `presets:` to reactor.yaml, or examples=[…] to the field of the prompt",
         )
-    # This command prints a failure as its error.
-    log_no_failures()
     images: dict[str, bytes] = {}
     with (
         RunProgress("rendering", len(wanted), "images") as progress,
