@@ -302,10 +302,7 @@ class Outbox:
         """Count a frame or sound that is sent and was not to be replaced."""
         self._kept -= 1
         if file.kind == "video":
-            track = file.header.track
-            self.counters.sent += 1
-            self.counters.sent_by_track[track] = self.counters.sent_by_track.get(track, 0) + 1
-            self._metrics.frames.sent[track, self.encoding.name, TOP] += 1
+            self._count_sent(file, self.encoding.name, TOP)
         if self._on_room is not None and self._kept == MOST_KEPT - 1:
             self._on_room()
 

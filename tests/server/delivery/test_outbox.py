@@ -77,6 +77,7 @@ def test_media_that_is_kept_is_sent_in_order_with_messages_and_none_is_replaced(
     # Once, when it was full before.
     assert had_room == [True]
     assert outbox.counters.sent_by_track == {"video": MOST_KEPT - 1}
+    assert outbox.counters.sent_bytes == sum(len(b"video %d" % seq) for seq in range(MOST_KEPT - 1))
 
 
 def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:
