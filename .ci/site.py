@@ -29,6 +29,9 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     def text_if_outside(link: re.Match[str]) -> str:
         return link[1] if link[2].count("../") > depth else link[0]
 
+    if page.file.src_uri == "README.md":
+        # The navigation of the site has all pages.
+        markdown = markdown.partition("\n## ")[0]
     inside = _UP.sub(text_if_outside, _TITLE.sub(r'\1"\2"', markdown))
     return _DECLARED.sub(lambda file: declarations((_ROOT / file[1]).read_text(encoding="utf-8")), inside)
 

@@ -6,7 +6,7 @@ import importlib.util
 import re
 from collections.abc import Callable
 from html.parser import HTMLParser
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -96,3 +96,10 @@ def test_every_export_of_the_javascript_client_has_a_comment_on_its_page(site_ho
     exported = {line.split()[2].split("<")[0].split("(")[0] for line in text.splitlines() if line.startswith("export ")}
     assert set(re.findall(r"^### (\w+)\n\n```ts\n/\*\*", page, re.MULTILINE)) == exported
     assert f"<!-- declarations of {file} -->" in (ROOT / "docs" / "reference-js.md").read_text(encoding="utf-8")
+
+
+def test_the_home_page_leaves_the_list_of_pages_to_the_navigation(site_hook: ModuleType) -> None:
+    home = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    shown = site_hook.on_page_markdown(home, page=SimpleNamespace(file=SimpleNamespace(src_uri="README.md")))
+    assert "## " not in shown
+    assert shown.count("- **[") == 3
