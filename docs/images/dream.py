@@ -1,4 +1,4 @@
-"""Make dream.webp, the moving image of the README, and template-dream.jpg: the template `dream` beside its game.
+"""Make dream.webp, the moving image of the README: the template `dream` beside its game.
 
     .venv/bin/python docs/images/dream.py
 
@@ -23,8 +23,6 @@ WIDTH, HEIGHT, BAR = 768, 384, 40
 # Every second frame of the template is shown, at half its rate.
 FPS, FRAMES, LIGHTNING = 10, 120, 200
 QUALITY = 70
-# The image of docs/templates.md.
-STILL, STILL_SIZE = 101, (480, 240)
 LABELS = ("the network's dream", "the game that it learned")
 
 
@@ -74,12 +72,10 @@ def labelled(frame: Image.Image) -> Image.Image:
 
 def main() -> None:
     first, *others = images()
-    path, still = HERE / "dream.webp", HERE / "template-dream.jpg"
+    path = HERE / "dream.webp"
     options = {"duration": 1000 // FPS, "loop": 0, "quality": QUALITY, "method": 6}
     first.save(path, save_all=True, append_images=others, **options)
-    others[STILL].crop((0, 0, WIDTH, HEIGHT)).resize(STILL_SIZE).save(still, quality=85)
-    for made in (path, still):
-        sys.stdout.write(f"{made.name}: {made.stat().st_size // 1000} kB\n")
+    sys.stdout.write(f"{path.name}: {path.stat().st_size // 1000} kB\n")
 
 
 if __name__ == "__main__":

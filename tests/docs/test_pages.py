@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from PIL import Image
 
 import reactor_runtime
 from reactor_cli.app import COMMANDS, add_commands, app
@@ -19,6 +20,8 @@ from tests.docs.snippets import PAGES, ROOT
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 DOCS = ROOT / "docs"
+GALLERY = (DOCS / "templates.md").read_text(encoding="utf-8")
+EXAMPLES = sorted(file.parent for file in (ROOT / "examples").rglob("reactor.yaml"))
 
 
 def _links() -> list[tuple[Path, str]]:
@@ -94,17 +97,29 @@ def test_an_option_is_documented(command: str, option: str) -> None:
 
 
 @pytest.mark.parametrize("name", [template.name for template in templates()])
-def test_a_template_has_a_row_with_a_small_picture(name: str) -> None:
-    page = (DOCS / "templates.md").read_text(encoding="utf-8")
-    assert re.search(rf"^\| !\[.+\]\(images/template-{name}\.jpg\) \| \*\*`{name}`\*\* ", page, re.MULTILINE)
-    assert (DOCS / "images" / f"template-{name}.jpg").stat().st_size < 80_000
+def test_a_template_has_a_row_with_a_clip(name: str) -> None:
+    assert re.search(rf"^\| !\[.+\]\(images/[\w-]+\.webp\) \| \*\*`{name}`\*\* ", GALLERY, re.MULTILINE)
+
+
+@pytest.mark.parametrize("project", EXAMPLES, ids=lambda project: project.name)
+def test_an_example_has_a_row(project: Path) -> None:
+    is_chapter = project.parent.name == "tutorial"
+    page = f"tutorial/{project.name[0]}-" if is_chapter else f"../examples/{project.name}/README"
+    assert re.search(rf"^\| .*\]\({page}[\w-]*\.md\)\*\* ", GALLERY, re.MULTILINE)
+
+
+def test_the_clips_of_the_gallery_move_and_are_small() -> None:
+    clips = [DOCS / path for path in re.findall(r"images/[\w-]+\.webp", GALLERY)]
+    for clip in clips:
+        with Image.open(clip) as image:
+            image.seek(20)
+    assert sum(clip.stat().st_size for clip in clips) < 2_000_000
 
 
 @pytest.mark.parametrize("name", [template.name for template in templates()])
 def test_the_length_of_a_template_is_about_what_its_row_says(name: str) -> None:
-    page = (DOCS / "templates.md").read_text(encoding="utf-8")
     (said,) = re.findall(
-        rf"^\| .* \*\*`{name}`\*\* .* \| (?:\d+, with the modules beside it )?(\d+) \| .+ \|$", page, re.MULTILINE
+        rf"^\| .* \*\*`{name}`\*\* .* \| (?:\d+, with the modules beside it )?(\d+) \| .+ \|$", GALLERY, re.MULTILINE
     )
     lines = sum(len(file.read_text().splitlines()) for file in (ROOT / "templates" / name).glob("*.py"))
     assert int(said) == pytest.approx(lines, rel=0.1)
