@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -186,7 +187,8 @@ def tutorial(plain: Browser) -> None:
         devices = "--use-fake-device-for-media-stream=fps=30", "--use-fake-ui-for-media-stream"
         browser = launch(plain.browser_type, *devices, f"--use-file-for-fake-video-capture={video}")
         for chapter in sorted((HERE.parents[1] / "examples" / "tutorial").iterdir()):
-            tutorial_chapter(browser, chapter)
+            # The server writes its log into the project.
+            tutorial_chapter(browser, Path(shutil.copytree(chapter, Path(folder) / chapter.name)))
         browser.close()
 
 
