@@ -78,7 +78,8 @@ class SessionStreams:
         self.sent = Signal()
         self._polled: set[str] = set()
         self._view: dict[str, Any] | None = None
-        self._session: str | None = None
+        # The session and the seat whose frames arrive.
+        self._seen: tuple[str, int] | None = None
         self._scope = self.protocol.scope
 
     @property
@@ -200,13 +201,14 @@ class SessionStreams:
         self.sent.notify_all()
 
     def _follow_session(self) -> None:
-        """Drop frames and acknowledgements when another session has started: the numbers start again.
+        """Drop frames and acknowledgements of another session or seat: the numbers start again.
 
         A controller whose session was lost gets another session, and no frames that arrived before it.
         """
         session, scope = self.protocol.status.session, self.protocol.scope
-        if session not in (None, self._session) or scope is not self._scope:
-            self._session, self._scope = session or self._session, scope
+        seen = self._seen if session is None else (session, self.protocol.welcome.seat)
+        if seen != self._seen or scope is not self._scope:
+            self._seen, self._scope = seen, scope
             self.frames.clear()
             self.video.restart()
             self.send_queue.reset_acks()

@@ -63,6 +63,40 @@ def test_who_is_not_let_in_is_told_why_and_does_not_try_again(tmp_path: Path, qu
     assert printed == f"Refused: {said} refused refused ended\n"
 
 
+STILL = """
+class MyModel(ReactorPipeline):
+    state: InputState
+    seats = 2
+
+    def inference(self):
+        yield [MyOutput(main_video=gray(100)), MyOutput(main_video=gray(200))]
+        while True:
+            yield None
+"""
+WATCHES = """
+const { connect } = await import(process.env.CLIENT);
+const host = await connect(process.env.SERVER).ready();
+await host.frames().next();
+const viewer = connect(process.env.SERVER, { role: "viewer" });
+const seats = [];
+for await (const { seq, held } of viewer.frames()) {
+  seats.push(`${viewer.welcome.seat} ${seq} ${held}`);
+  if (seats.length === 3) break;
+  viewer.view({ seat: seats.length % 2 });
+}
+console.log(seats.join());
+host.close();
+viewer.close();
+"""
+
+
+def test_a_viewer_gets_the_latest_frame_of_the_seat_that_it_changes_to(tmp_path: Path) -> None:
+    with serving(write_project(tmp_path, STILL)) as server:
+        client = (CLIENT / "reactor.js").as_uri()
+        printed = node("--input-type=module", "-e", WATCHES, CLIENT=client, SERVER=f"http://127.0.0.1:{server.port}/")
+    assert printed == "0 0 true,1 0 true,0 0 true\n"
+
+
 REDIRECTED = """
 const { connect } = await import(process.env.CLIENT);
 const session = connect(process.env.SERVER);

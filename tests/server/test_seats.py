@@ -441,4 +441,8 @@ async def test_each_client_gets_the_latest_frame_of_its_seat_while_the_scene_sta
             async with playing(server, 1) as (session,):
                 frame = await session.frame()
                 assert (frame.seq, frame.held, session.seat) == (0, True, 1)
+            async with asyncio.timeout(TIMEOUT_S), connect(server.url, role="viewer") as session:
+                for seat in (0, 1, 0):
+                    session.view(seat=seat)
+                    await level(session, 100 + 50 * seat)
         server.stop()

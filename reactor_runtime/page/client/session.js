@@ -45,8 +45,9 @@ export class Session extends EventTarget {
   #scope = new AbortController();
   // Whether another session starts only after reconnect().
   #over = false;
-  // The session whose frames are shown.
+  // The session and the seat whose frames are shown.
   #shownSession = null;
+  #shownSeat = 0;
   // {session, since}: a session that may be resumed
   #resumable = null;
 
@@ -290,10 +291,10 @@ export class Session extends EventTarget {
   }
 
   #began() {
-    const { session, encodings } = this.welcome;
-    const resumed = session !== null && session === this.#shownSession;
+    const { session, seat = 0, encodings } = this.welcome;
+    const resumed = session !== null && session === this.#shownSession && seat === this.#shownSeat;
     this.#outputs.restart(this.#names("video"), { resumed });
-    this.#shownSession = session;
+    [this.#shownSession, this.#shownSeat] = [session, seat];
     this.speaker.tracks = this.#names("audio");
     this.#inputDelay.restart();
     this.#video?.restart({ resumed });
