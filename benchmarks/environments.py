@@ -11,7 +11,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.serving import RUNS, address, cpu_of, running, serving
+from reactor_runtime.testing import PipelineExecutor
 
 Row = tuple[str, str, str]
 
@@ -21,6 +24,7 @@ ENVIRONMENTS = 8
 PASS_MS = 10
 GOALS = {128: 600, 256: 400}
 STEPS = 1500
+EXACT_STEPS = 10_000
 WEIGHTS_MB = 300
 # A process that answers each request of 100 bytes with as many bytes as a frame has.
 ECHO = """
@@ -56,6 +60,9 @@ def environments() -> Iterator[Row]:
         yield f"{ENVIRONMENTS} environments 128x128, a pass of {step_ms} ms", f"{together:.0f} steps/s", ""
         yield "  one environment", f"{alone:.0f} steps/s", ""
         yield "  of one environment", f"{together / alone:.1f}", bound
+    with serving(WORLD) as port:
+        differing = _differing(port)
+    yield f"{EXACT_STEPS} of their steps: unlike those offline", f"{differing}", "at most 0"
 
 
 def sharing() -> Iterator[Row]:
@@ -89,6 +96,37 @@ def _rate(port: int, count: int) -> float:
         return STEPS // count * count / (time.perf_counter() - began)
     finally:
         env.close()
+
+
+def _differing(port: int) -> int:
+    """Return how many steps of eight environments have another frame or reward than the same steps offline."""
+    from reactor_runtime.client.gym import Env, VectorEnv
+
+    chance = np.random.default_rng(29)
+    actions = chance.integers(0, 3, (EXACT_STEPS // ENVIRONMENTS, ENVIRONMENTS))
+    served = VectorEnv(address(port), ENVIRONMENTS)
+    try:
+        served.reset(seed=list(range(ENVIRONMENTS)))
+        online = [served.step(each)[:2] for each in actions]
+    finally:
+        served.close()
+    differing = 0
+    spec = importlib.util.spec_from_file_location("bench_world", WORLD / "pipeline.py")
+    assert spec is not None, "the model is a source file"
+    assert spec.loader is not None, "the model is a source file"
+    module = sys.modules["bench_world"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    config = {"size": 128, "step_ms": 0, "weights_mb": 0}
+    with PipelineExecutor(module.World, config=config) as executor:
+        executor.connect(stepped=True)
+        env = Env(executor, environment={"message": "score", "reward": "reward"})
+        for index in range(ENVIRONMENTS):
+            # The seed of the session, not one for the numbers from which an environment draws it.
+            env.world.read(executor.step(**env.world.starting_inputs(index, None)))
+            for (frames, rewards), action in zip(online, actions[:, index], strict=True):
+                frame, reward, *_ = env.step(action)
+                differing += not (np.array_equal(frame, frames[index]) and reward == rewards[index])
+    return differing
 
 
 def _cpu_ms(port: int) -> tuple[float, float, float]:

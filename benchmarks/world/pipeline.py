@@ -1,12 +1,13 @@
 """A model whose step takes as long for several sessions as for one, as a forward pass on a GPU."""
 
+import random
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
-from reactor_runtime.interface import InputState, ModelMessage, Output, ReactorPipeline, Video
+from reactor_runtime.interface import InputState, ModelMessage, Output, ReactorPipeline, Video, connected
 
 
 class WorldOutput(Output):
@@ -37,11 +38,19 @@ class World(ReactorPipeline):
             torch.set_num_threads(1)
             self.weights = torch.randn(config["weights_mb"] * 250_000)
 
+    @connected
+    def begin(self) -> None:
+        self.random = random.Random(random.getrandbits(32))
+
+    def step(self) -> WorldOutput:
+        left = self.state.move == "left"
+        self.send_nowait(Score(reward=float(left)))
+        frame = self.frames[self.random.randrange(8)]
+        if left:
+            frame = frame[::-1]
+        return WorldOutput(main_video=frame)
+
     def batch(self, sessions: list["World"]) -> Iterator[list[WorldOutput]]:
-        count = 0
         while True:
-            count += 1
             time.sleep(self.step_s)
-            for session in sessions:
-                session.send_nowait(Score(reward=float(session.state.move == "left")))
-            yield [WorldOutput(main_video=self.frames[count % 8]) for _ in sessions]
+            yield [session.step() for session in sessions]
