@@ -44,6 +44,7 @@ class Score(ModelMessage):
 class MyModel(ReactorPipeline):
     state: MyState
     output: MyOutput
+    sessions_per_model = 3
 
     async def inference(self):
         goal, left = random.randrange(8), 5
@@ -104,8 +105,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     written = ", ".join(f"{key}: {name}" for key, name in SCORE.items())
     with (project / "reactor.yaml").open("a") as manifest:
         manifest.write(f"environment: {{{written}}}\n")
-    with started(project, "--sessions", "2") as server:
-        server.wait_for("ready 2 of 2")
+    with started(project) as server:
+        server.wait_for("ready in")
         yield server
         server.stop()
 
@@ -240,21 +241,29 @@ def test_a_served_model_has_the_episodes_of_the_same_model_offline(
     server.wait_for_health("ready")
 
 
-def test_several_sessions_are_one_vector_environment(server: RunningServer) -> None:
-    env = gym.VectorEnv(f"http://127.0.0.1:{server.port}", 2)
+def test_several_sessions_are_one_vector_environment(server: RunningServer, executor: PipelineExecutor[Search]) -> None:
+    env = gym.VectorEnv(f"http://127.0.0.1:{server.port}", 3)
     try:
-        assert env.action_space == spaces.MultiDiscrete([3, 3])
+        assert env.action_space == spaces.MultiDiscrete([3, 3, 3])
         observations, info = env.reset(seed=5)
-        assert (observations.shape, info["found"].shape) == ((2, 8, 8, 3), (2,))
+        assert (observations.shape, info["found"].shape) == ((3, 8, 8, 3), (3,))
         again, _ = env.reset(seed=5)
         assert np.array_equal(observations, again)
-        ended = np.zeros(2, bool)
+        steps = [env.step(np.array([0, 1, 2])) for _ in range(5)]
+        ended = np.zeros(3, bool)
         for _ in range(12):
-            observations, rewards, terminated, truncated, _ = env.step(np.array([0, 2]))
+            observations, rewards, terminated, truncated, _ = env.step(np.array([0, 2, 1]))
             # The step after the end of an episode begins the next one, and has no reward.
             assert (rewards[ended] == 0).all()
             ended = (terminated | truncated) & ~ended
         assert observations.dtype == np.uint8
     finally:
         env.close()
+    for index, move in enumerate(("stay", "left", "right")):
+        executor.step(seed=5 + index)
+        for observations, _, terminated, *_ in steps:
+            offline = executor.step(state={"move": move}).frames[-1].array
+            assert np.array_equal(observations[index], offline)
+            if terminated[index]:
+                break
     server.wait_for_health("ready")
