@@ -45,4 +45,4 @@ async def call_author(
     result = author_call(model, spec, session, arguments)()
     if not spec.is_async:
         return result
-    return await (session.guard(result) if stoppable else result)
+    return await (session.guard(result) if stoppable else session.with_numbers(result))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
-from typing import Any
+import types
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 # NumPy takes no larger seed.
 MOST_SEEDS = 2**32
@@ -24,8 +29,9 @@ def seed_generators(seed: int) -> None:
 class SharedGenerators:
     """Keep the states of the generators for each session of a shared model: none sees the numbers of another.
 
-    A session has its numbers in its steps, handlers and hooks until these wait. The states are kept while a session
-    runs that has a seed, since reading and setting them takes some 20 us. Belongs to the loop of the sessions.
+    A session has its numbers in its steps, handlers and hooks, but not in tasks that these start. The states are kept
+    while a session runs that has a seed, since reading and setting them takes some 20 us. Belongs to the loop of the
+    sessions.
     """
 
     def __init__(self) -> None:
@@ -57,6 +63,27 @@ class SharedGenerators:
         else:
             np.random.set_bit_generator(MT19937())
         self._current = session
+
+
+@types.coroutine
+def resumed_by(resume: Callable[[], object], work: Awaitable[T]) -> Generator[Any, Any, T]:
+    """Await `work`; call `resume` when it starts, and each time it continues after a wait."""
+    parts = work.__await__()
+    continue_work: Callable[[], Any] = parts.__next__
+    while True:
+        resume()
+        try:
+            waited_for = continue_work()
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+        try:
+            sent = yield waited_for
+        # It is raised in `work`.
+        except BaseException as error:  # noqa: BLE001
+            continue_work = functools.partial(parts.throw, error)
+        else:
+            continue_work = parts.__next__ if sent is None else functools.partial(parts.send, sent)
 
 
 # NumPy writes the name of the class into the states.

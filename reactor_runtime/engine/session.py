@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from reactor_runtime.authoring.events.messages import ClientInfo
 from reactor_runtime.authoring.styles.app import StepCompleted
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.batch import Batch
-from reactor_runtime.engine.seeds import MOST_SEEDS, SharedGenerators, seed_generators
+from reactor_runtime.engine.seeds import MOST_SEEDS, SharedGenerators, resumed_by, seed_generators
 from reactor_runtime.engine.session_log import ReloadOutcome, SessionLog
 from reactor_runtime.engine.step_turns import StepTurn
 from reactor_runtime.engine.trace import TraceRecorder
@@ -269,12 +270,18 @@ class ModelSession:
         """Return microseconds since the epoch for monotonic seconds."""
         return int((now + self._wall_offset_s) * 1e6)
 
+    def with_numbers(self, work: Awaitable[T]) -> Awaitable[T]:
+        """Return the author's code such that it draws the random numbers of this session."""
+        if self.generators is None:
+            return work
+        return resumed_by(functools.partial(self.generators.enter, self.id), work)
+
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Await a coroutine of the author; raise SessionStopped if the session stops before it ends."""
         if self.stopping:
             work.close()
             raise SessionStopped
-        task: asyncio.Task[T] = asyncio.create_task(without_exit(work))
+        task: asyncio.Task[T] = asyncio.create_task(without_exit(self.with_numbers(work)))
         return await self.guard_task(task, task)
 
     async def guard_task(self, result: asyncio.Future[T], task: asyncio.Task[Any]) -> T:
@@ -292,7 +299,7 @@ class ModelSession:
             self._running = None
 
 
-async def without_exit(work: Coroutine[Any, Any, T]) -> T:
+async def without_exit(work: Awaitable[T]) -> T:
     """Await the author's code in the running task; exceptions that would end the loop or the task become RuntimeError.
 
     These are its `sys.exit()`, KeyboardInterrupt, and a GeneratorExit that it raises itself.

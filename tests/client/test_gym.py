@@ -250,6 +250,7 @@ def test_several_sessions_are_one_vector_environment(server: RunningServer, exec
         again, _ = env.reset(seed=5)
         assert np.array_equal(observations, again)
         steps = [env.step(np.array([0, 1, 2])) for _ in range(5)]
+        env.reset(seed=5)
         ended = np.zeros(3, bool)
         for _ in range(12):
             observations, rewards, terminated, truncated, _ = env.step(np.array([0, 2, 1]))

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from reactor_runtime.interface import (
 from reactor_runtime.ipc import credits
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.options.run_options import MOST_SESSIONS as MOST_SESSIONS_OPTION
+from reactor_runtime.testing import PipelineExecutor
 from tests.engine.rig import ENCODE_S, Picture, frame
 from tests.fakes import CollectingSink, FakeClock, settle
 
@@ -75,9 +76,11 @@ class Sharing:
             self.send(slot, ipc.StartSession(f"{session}-{slot}", f"c-{slot}", 0.0, stepped=stepped))
         await settle()
 
-    def step(self, slot: int, n: int = 1, *, session: str = "s", **state: Any) -> None:
-        data = json.dumps({"state": state})
-        self.send(slot, ipc.StepRequest(f"{session}-{slot}", f"c-{slot}", 1, n, data))
+    def step(
+        self, slot: int, n: int = 1, *, seed: int | None = None, commands: Sequence[Any] = (), **state: Any
+    ) -> None:
+        data = json.dumps({"state": state, "commands": commands})
+        self.send(slot, ipc.StepRequest(f"s-{slot}", f"c-{slot}", 1, n, data, seed is not None, seed))
 
     async def end(self, slot: int, *, session: str = "s") -> None:
         self.send(slot, ipc.StopSession(f"{session}-{slot}"))
@@ -306,6 +309,48 @@ class Awaiting(ReactorPipeline):
         for self.count in itertools.count(1):
             await asyncio.sleep(0)
             yield np.array([[[self.state.level, self.count % 256, 0]] * 2] * 2, np.uint8)
+
+
+class Drawing(ReactorPipeline):
+    """Shows random numbers, drawn after waits of different lengths."""
+
+    state: Level
+    output: Picture
+    fps = 50
+
+    async def pause(self) -> None:
+        for _ in range(self.state.level % 3):
+            await asyncio.sleep(0)
+
+    @event(name="draw")
+    async def draw(self) -> None:
+        await self.pause()
+        self.drawn = random.randrange(256)
+
+    async def inference(self) -> Any:
+        self.drawn = random.randrange(256)
+        while True:
+            await self.pause()
+            yield np.array([[[self.drawn, random.randrange(256), np.random.randint(256)]] * 2] * 2, np.uint8)
+
+
+async def test_sessions_that_wait_draw_their_own_random_numbers(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Drawing, 3, tmp_path)
+    await sharing.begin(0, 1, 2, stepped=True)
+    for slot in range(3):
+        sharing.step(slot, seed=slot, level=slot)
+    for number in range(10):
+        for slot in range(3):
+            sharing.step(slot, level=slot + number, commands=[{"command": "draw"}])
+        await sharing.play(0.1, grain_s=0.02)
+    for slot, sink in enumerate(sharing.sinks):
+        with PipelineExecutor(Drawing) as executor:
+            executor.connect(stepped=True)
+            alone = [*executor.step(seed=slot, state={"level": slot}).frames]
+            for number in range(10):
+                alone += executor.step(state={"level": slot + number}, commands=[("draw", {})]).frames
+        assert [pixel(sink, index) for index in range(11)] == [tuple(each.array[0, 0]) for each in alone]
+    await sharing.stop()
 
 
 @pytest.mark.parametrize("kind", [Stepper, Looper, Awaiting])

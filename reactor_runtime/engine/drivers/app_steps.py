@@ -56,8 +56,6 @@ class _Steps:
             asked_at = turn.wanted_at = self._session.now()
             await turn.take()
             self._timer.others_s = self._session.now() - asked_at
-            if (generators := self._session.generators) is not None:
-                generators.enter(self._session.id)
             try:
                 outcome = self._generate(given)
             finally:

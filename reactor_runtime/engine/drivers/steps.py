@@ -184,7 +184,7 @@ class AsyncSteps:
 
     async def _make(self, step: Callable[[], Awaitable[object]], result: asyncio.Future[object]) -> None:
         try:
-            item = await without_exit(_await(step()))
+            item = await without_exit(self._session.with_numbers(step()))
         except asyncio.CancelledError:
             self._task.uncancel()
             result.cancel()
@@ -255,7 +255,3 @@ def start_steps(result: object, session: ModelSession, method: str) -> Steps:
         f"{method}() returned {type(result).__name__}, not a generator: write `yield` in place of `return`, "
         "in a def or async def"
     )
-
-
-async def _await(awaitable: Any) -> object:
-    return await awaitable
