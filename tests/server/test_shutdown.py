@@ -116,6 +116,17 @@ def test_ctrl_c_without_clients(tmp_path: Path, number: signal.Signals) -> None:
         assert "Traceback" not in server.log
 
 
+def test_exit_handlers_of_the_model_run_and_all_that_it_printed_is_in_the_log(tmp_path: Path) -> None:
+    model = MODEL.replace(
+        "    def load(self, config):\n",
+        "    def load(self, config):\n        import atexit; atexit.register(print, 'no end of line', end='')\n",
+    )
+    with started(write_project(tmp_path, model)) as server:
+        server.wait_for("ready in")
+        server.stop()
+        assert "no end of line" in server.log
+
+
 @pytest.mark.parametrize("wait_s", [0, 0.02, 0.04, 0.06, 0.1])
 def test_ctrl_c_while_the_engine_s_interpreter_starts(tmp_path: Path, wait_s: float) -> None:
     with started(write_project(tmp_path, MODEL)) as server:
