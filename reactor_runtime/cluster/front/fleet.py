@@ -80,7 +80,9 @@ class WorkerFleet:
         relays_all: bool = False,
         make_link: Callable[..., ControlLink] = WorkerLink,
     ) -> None:
+        # For controllers that come back and wait before all others.
         self._lost = LostSessions()
+        # Rings when a plan may have other workers than before.
         self._changed = Alarm(settings.clock)
         self.admission = Admission[WorkerSlot](
             settings,
@@ -96,20 +98,26 @@ class WorkerFleet:
         self._placement = placement
         self._scaling = scaling
         self._front = front
+        # The hash of the project and its options; a worker of another build is replaced.
         self._build = build
         self._make_tickets = make_tickets
         # None until there is contact with the scheduler.
         self._contact: _Contact | None = None
+        # For the time of waiting for contact.
         self._began = settings.clock.now()
         self._relays_all = relays_all
         self._make_link = make_link
         self._workers: dict[str, RemoteWorker] = {}
+        # The ids of the workers that have loaded the model.
         self._loaded: set[str] = set()
-        # The numbers of workers that have gone, for new ones.
+        # The numbers of slots of workers that have gone, as a heap; a new worker gets the lowest.
         self._unused_numbers: list[int] = []
         self._starts = WorkerStarts()
+        # Workers may end: no plan is made, and no end is reported.
         self._stopping = False
+        # The contact with the scheduler is lost.
         self._is_cut_off = False
+        # No link to a worker is made any more.
         self._is_closing = False
 
     def routes(self) -> list[BaseRoute]:

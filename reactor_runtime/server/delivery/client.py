@@ -61,10 +61,10 @@ class Client:
     With `watches` a controller sees other sessions while it waits for its own. With `only` the view never changes and
     no message is sent: the client understands frames alone. With `full_size_only`, as recorders need, it is sent no
     frame that was scaled down. With `follows_redirects` it connects to another address when it is sent one.
-    A controller that is `stepped` requests the steps of its session. `id` is the one that the client has at a front; ""
-    makes one. A controller may want the session of a `room` and a `seat` there; `seat` then is the number of the seat
-    that it has, or that a viewer watches. `given_up` is set when the client reads too little to receive its own close,
-    `gone` when its socket is no longer served.
+    A controller that is `stepped` requests the steps of its session. `id` is the id that a front has given the client;
+    "" makes a new one. The arguments `room` and `seat` are the session and the seat that a controller wants; the
+    attribute `seat` is the number of the seat that it has, or that a viewer watches. `given_up` is set when the client
+    reads too little to receive its own close, `gone` when its socket is no longer served.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Client:
 
     @property
     def log_fields(self) -> dict[str, str]:
-        """Return the extra fields of a log line that a client can cause at will: the log limits these by address."""
+        """Return the extra fields of a log line that a client can cause at will; the log limits these by address."""
         return {**self.ids, "address": self.address}
 
     @property

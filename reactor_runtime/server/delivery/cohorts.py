@@ -1,4 +1,4 @@
-"""The choice between files and video for each client, and of the cohort that it is in.
+"""Chooses for each client between files and video, and the cohort in which it gets video.
 
 A cohort itself, and when it encodes, is `cohort.py`.
 """
@@ -54,7 +54,7 @@ class Cohorts:
     """Choose which clients take a track as video, and in which of at most two cohorts, the faster one first.
 
     A client takes video when the network does not carry the files of the best quality, or always if that is chosen. It
-    returns to files when the network has shown to carry them with ease, when a cohort can't wait for it, or when the
+    returns to files when the network carries them with ease, when a cohort can't wait for it, or when the
     encoder is too slow or fails; `on_files` is called then with the client and the track. Without `video` all clients
     get files.
     """
@@ -109,7 +109,7 @@ class Cohorts:
             cohort.offer_frame(frame)
 
     def reset(self) -> None:
-        """Drop what waits: another session follows, whose frames have other sizes perhaps."""
+        """Drop what waits: another session follows, whose frames may have other sizes."""
         for cohort in (cohort for cohorts in self._cohorts.values() for cohort in cohorts):
             cohort.reset()
         self._failed.clear()

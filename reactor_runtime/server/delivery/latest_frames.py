@@ -16,8 +16,8 @@ logger = logging.getLogger(__name__)
 class LatestFrames:
     """Hold the newest frame of each track.
 
-    Where no client is sent the full size in the default encoding, that is encoded on request: on the encoder's threads,
-    or at once without an encoder.
+    If no client is sent the full size in the default encoding, that file is made when it is requested: on the encoder's
+    threads, or at once without an encoder.
     """
 
     def __init__(self, encoder: Encoder | None = None) -> None:

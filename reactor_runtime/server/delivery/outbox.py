@@ -84,15 +84,14 @@ class SoundQueue:
 class Outbox:
     """Hold what one client is still to be sent; its sender takes from it as fast as the socket allows.
 
-    Messages: at most 1,000 and 4 MiB, further ones are refused. Sound: at most one second a track, then the oldest is
-    dropped. Video: one frame a track, replaced by a newer one; of a video stream the pieces that its cohort has
-    encoded, the next of which it does not encode before these are taken. Items are sent in the order of queueing,
-    except frames that wait for an acknowledgement or for the rate of the view: messages and sound do not wait for
-    those.
+    Messages: at most 1,000 and 4 MiB; further ones are refused. Sound: at most one second a track; then the oldest is
+    dropped. Video: one frame a track, which a newer one replaces. Video streams: the pieces that the client's cohort
+    has encoded; the cohort encodes no further piece until these are taken. Items are sent in the order in which they
+    were queued, but a frame that waits for an acknowledgement, or for the rate of the view, holds back no other item.
 
-    `encodings` are those that the client can choose from in its view. With `full_size_only` it refuses frames that
-    were scaled down, without `may_acknowledge` it never acknowledges any. After `keep_media` no frame is replaced and
-    no sound dropped: both are sent in order with the messages.
+    `encodings` are those that the client can choose from in its view. With `full_size_only` the client is sent no frame
+    that was scaled down; without `may_acknowledge` it acknowledges none. After `keep_media` no frame is replaced and no
+    sound dropped: both are sent in order with the messages.
     """
 
     def __init__(
@@ -108,22 +107,31 @@ class Outbox:
         self._may_acknowledge = may_acknowledge
         self._metrics = metrics or Metrics()
         self.counters = Counters()
+        # Nothing is queued any more.
         self.finished = False
         self.view = view or View()
         self._full_size_only = full_size_only
         self._encodings = encodings
+        # The encoding of the client's files; a video stream has one of its own.
         self.encoding = choose_encoding(self.view.codecs or (), encodings)
         self.sounds = SoundQueue()
+        # By track; they stay when the view leaves a track out, since they know the network.
         self.track_senders: dict[str, TrackSender] = {}
+        # Wakes the socket sender.
         self._on_queued: Callable[[], object] = _nothing
         self._clock = clock
+        # Each queued item gets the next number; the item with the lowest one is sent first.
         self._orders = itertools.count(1)
+        # Messages with their sizes, and frames and sound that are kept, whose size here is 0.
         self._messages: deque[tuple[int, str | bytes | MediaFile, int]] = deque()
-        # Of frames and sound that are kept.
-        self._on_room: Callable[[], object] | None = None
-        self._kept = 0
         self._message_bytes = 0
+        # How many frames and pieces of sound are kept, and what is called when there is room for more; None while
+        # newer ones replace older ones.
+        self._kept = 0
+        self._on_room: Callable[[], object] | None = None
+        # The frame of each track that waits, and the encoding that the client takes it in.
         self._newest: dict[str, tuple[int, EncodedFrame, TrackEncoding]] = {}
+        # The pieces of all video streams.
         self._pieces: deque[tuple[int, VideoPiece]] = deque()
 
     def notify_queued(self, on_queued: Callable[[], object] | None) -> None:
@@ -133,7 +141,7 @@ class Outbox:
     def keep_media(self, on_room: Callable[[], object]) -> None:
         """Send all frames and sound from here on; they are offered while the outbox `has_room`.
 
-        `on_room` is called when it has room again; that must not offer any before it returns.
+        `on_room` is called when the outbox has room again; it must not offer frames or sound before it has returned.
         """
         self._on_room = on_room
 

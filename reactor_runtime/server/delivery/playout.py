@@ -115,11 +115,11 @@ class Playout:
         self._session, self._started_at, self._is_stepped = session, started_at, stepped
 
     def continue_from(self, started_at: float) -> None:
-        """Count the presentation times of the bundles that come from here on from another time."""
+        """Change the time that presentation times are counted from, for the bundles that come from here on."""
         self._started_at = started_at
 
     def on_room(self) -> None:
-        """Show soon what has waited for room."""
+        """Show what has waited for room, on the next turn of the loop."""
         self._alarm.ring()
 
     def end_session(self) -> None:
@@ -127,7 +127,7 @@ class Playout:
         self._session = ""
 
     def put_bundle(self, bundle: Bundle, ring: RingReader) -> None:
-        """Queue a bundle and start to encode it; of another session's bundle, only encode what its engine records."""
+        """Queue a bundle and start to encode it; of one of another session, encode only what the engine records."""
         if bundle.session != self._session:
             self._encode_recorded(bundle, ring)
             return
@@ -153,7 +153,7 @@ class Playout:
         self._encoder.submit(work, lambda _: self._send_credit(credit))
 
     def _first_after_flush(self, bundle: Bundle) -> set[TrackOfSeat]:
-        """Return the tracks, each with its seat, of which this is the first bundle after a flush."""
+        """Return the tracks, each with its seat, that are in a bundle for the first time after a flush."""
         if not self._flushed:
             return set()
         tracks = [(frame.track, frame.seat) for frame in bundle.frames]

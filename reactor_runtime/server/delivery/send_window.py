@@ -37,9 +37,9 @@ class SendWindow:
     shortest round trip plus one interval, the next is sent alone: the path has become slow, and frames in flight
     cannot be recalled.
 
-    Starts with 256 KiB for a client of which nothing is known. Open for one that has acknowledged nothing for 0.3 s
-    after its first frame, and without `may_acknowledge` from the start. After 2 s without an acknowledgement one more
-    frame is allowed, so that a lost acknowledgement cannot end the stream.
+    The window starts with 256 KiB, because nothing is known of the client. It has no limit for a client that has
+    acknowledged nothing for 0.3 s after its first frame, and without `may_acknowledge` none from the start. After 2 s
+    without an acknowledgement it allows one more frame, so that a lost acknowledgement cannot end the stream.
     """
 
     def __init__(self, *, may_acknowledge: bool = True) -> None:

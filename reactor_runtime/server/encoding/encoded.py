@@ -26,7 +26,7 @@ class MediaFile(NamedTuple):
 class VideoPiece(NamedTuple):
     """A message of a video stream, which no other replaces.
 
-    `interval_s` is the time between two frames of the model, `paced_s` the time that the bits of the piece are for.
+    `interval_s` is the time between two frames of the model, `paced_s` the time for which the encoder had its bits.
     """
 
     file: MediaFile

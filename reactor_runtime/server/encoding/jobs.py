@@ -105,12 +105,13 @@ def plan_jobs(
 ) -> list[Job]:
     """Split a bundle into jobs for `threads` encoder threads.
 
-    First come the best rung of the first encoding of all tracks: one job for each band of a large frame in full size,
-    one for all other frames and the sounds. Further jobs have each another rung of full size, or all scaled rungs of an
-    encoding. The pixels are kept of frames that are not encoded in full size in the default encoding, and of tracks
-    that `needs_pixels`. A frame that is a JPEG is the file of the top rung, whether a client is on it or not. Frames
-    with room for a file have one of the top rung of the default encoding in any case. Both functions get a track and a
-    seat, None for all seats.
+    The first jobs encode each track on the best rung of its first encoding: one job for each band of a large frame, and
+    one for all other frames and the sounds. Each further job encodes one more rung of full size, or all scaled rungs of
+    an encoding. The pixels of a frame are kept if it is not encoded in full size in the default encoding, or if its
+    track `needs_pixels`. A frame that is a JPEG already is the file of the top rung, whether or not a client is on that
+    rung. A frame that has room for its file is always encoded on the top rung of the default encoding.
+
+    `rungs_of` and `needs_pixels` are called with a track and a seat; None stands for all seats.
     """
     pixels = BundlePixels()
     files: list[BundleFrame] = []

@@ -92,7 +92,7 @@ class VideoRate:
         return max((each.bits / each.frames / max(each.round_trip_s, 1e-4) for each in self._arrived), default=0.0)
 
     def frame_sent(self, seq: int, size_bytes: int, interval_s: float, now: float) -> None:
-        """Count a message as sent; `interval_s` is the time that its bits are for."""
+        """Count a message as sent; `interval_s` is the time for which the encoder had its bits."""
         if self._in_flight and seq <= self._in_flight[-1].seq:
             self._in_flight.clear()
         self._in_flight.append(_Sent(seq, size_bytes, interval_s, now))

@@ -42,8 +42,8 @@ RESTARTS = "the model starts again with new code"
 class EngineSlot:
     """Run one session after the other on an engine, and send it to its subscribers; use on the server's loop.
 
-    `send` sends the engine the messages of this slot. Other slots may share the engine; `has_memory` is true for the
-    slot whose statistics have the memory of the process. `ids` are the log fields that name the engine.
+    `send` sends the engine the messages of this slot. Slots that share an engine count the memory of its process once:
+    in the statistics of the slot with `has_memory`. `ids` are the log fields that name the engine.
     """
 
     def __init__(
@@ -67,19 +67,25 @@ class EngineSlot:
         self.engine = engine
         self._send = send
         self.subscribers = subscribers
+        # From the request for a session to its end.
         self.session: ServedSession | None = None
+        # Whether the engine has started that session.
+        self._started = False
+        # Sessions that failed since one that did not: admission prefers other slots.
         self.failed_in_a_row = 0
+        # Crashes of the engine, for the metrics.
         self.losses = 0
         # All slots of a server end together.
         self.is_draining = False
+        # Of the session before.
         self.last_end = SessionEnd("", "", is_broken=False)
         self.reload = ReloadNotices(
             settings.options, send=self.send_message, on_report=lambda report: on_reload(self, report)
         )
         self._gpu = gpu
         self._has_memory = has_memory
+        # When the engine has loaded the model.
         self._ready_at: float | None = None
-        self._started = False
         self._playout = playout
         self._wait_queue = wait_queue
         self._settings = settings

@@ -48,11 +48,11 @@ class SessionPhase(StrEnum):
 class ServedSession:
     """Send the clients' events and media to the engine, and the engine's answers to the clients they are for.
 
-    `over` is set when the session has ended. It has a seat for each controller; the one that starts it has
-    `controller.seat`. With `has_clients` the model knows each client of the session, under the id of its connection.
-    With `outlives` the session goes on without a controller, until `resume_grace_s` after the last client has left. A
-    `stepped` session makes the steps that its controller requests. `on_turn_over` is called when the turn of a seat
-    has ended while other seats are taken. Clients find a session with several seats by its `room`.
+    The session has a seat for each controller; the controller that starts it takes `controller.seat`. With
+    `has_clients` the model knows each client of the session, by the id of its connection. With `outlives` the session
+    goes on without a controller, until `resume_grace_s` after the last client has left. A `stepped` session makes the
+    steps that its controller requests. `on_turn_over` is called when the turn of a seat has ended while other seats are
+    taken. Clients find a session with several seats by its `room`. `over` is set when the session has ended.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class ServedSession:
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
+        # The controller that has left last, while no seat is taken.
         self._controller = controller
         controller.ids.update(log_ids, session=self.id)
         self.room = room
@@ -90,23 +91,27 @@ class ServedSession:
         self.has_clients = has_clients
         self.outlives = outlives
         self.stepped = stepped
-        # Those that the model knows; of several seats the controllers are not among them, since they may resume.
+        # The clients that the model knows, by id. In a session with several seats the controllers are not among them:
+        # the model knows a seat's controller by the id of its first connection.
         self.clients: dict[str, Client] = {controller.id: controller} if has_clients and seats == 1 else {}
+        # Ends a session that outlives its clients.
         self._grace: Timer | None = None
         may_resume = bool(limits.resume_grace_s)
         self.seats = [SessionSeat(number, self._make_turn, may_resume=may_resume) for number in range(seats)]
         self.seats[controller.seat].take(controller)
+        # Why it has been stopped.
         self.end = TurnEnd.LEFT
         self.started_at = 0.0
-        # How far the model is with the first frame, and what clients know of that; None when the frame is there.
+        # How far the model is with the first frame, None once that is there; and what the clients were sent of it.
         self.preparing: ipc.Preparing | None = None
         self._announced: ipc.Preparing | None = None
         self.inputs = InputTracks()
         self.uploads = SessionUploads(send)
         # Whether the model pauses because its controllers are away.
         self._is_held = False
+        # What clients have sent before the session started, in its order.
         self._early: list[ipc.ClientEvent | ipc.ClientMedia | ipc.StepRequest] = []
-        # Who waits for the answers to requests to keep the recording, in their order.
+        # The clients that have requested to keep the recording, in the order of their requests.
         self._keepers: deque[Client] = deque()
 
     def _make_turn(self, seat: SessionSeat) -> Turn:
@@ -396,9 +401,9 @@ class ServedSession:
         return self.has_clients or self.has_several_seats
 
     def uploader(self, key: str, *, shared: bool) -> str | None:
-        """Return the client whose key this is, by the id that the model knows; None for a wrong one, or one that left.
+        """Return the id by which the model knows the client with this key; None if no client of the session has it.
 
-        Each client of a shared session may upload, else those that have a seat.
+        In a `shared` session each client may upload, in any other the clients that have a seat.
         """
         seated = (seat.client_id for seat in self.seats if not seat.is_free)
         return self.uploads.client_of(key, self.clients if shared else seated)

@@ -196,12 +196,13 @@ S = TypeVar("S", bound=Slot)
 
 @dataclass(frozen=True, slots=True)
 class VacantSession(Generic[S]):
-    """Hold a session that goes on without a controller, or has a free seat.
+    """Hold a session with room for another controller: it goes on without one, or has a free seat.
 
-    If it is shared or has seats, `take` makes a client its controller, in the seat that `seat_for` returns, None for a
-    client that does not fit. Else it is that of the controller that has left, which may resume it for `kept_s`; after
-    that `end` makes room for another one. `places` returns how many controllers it has room for, and `seat` is the one
-    that has become free. With `is_played` other controllers have seats in the session.
+    `places` returns how many controllers it has room for. `take` makes a client a controller, in the seat that
+    `seat_for` returns; `seat_for` returns None if there is none for that client. Without `take` only the controller
+    that has left may continue the session, and `end` ends it for a client that needs the slot. For `kept_s` the session
+    is left to the controller that has lost its connection. `seat` is the seat that has just become free; None if none
+    has. With `is_played` other controllers have seats in the session.
     """
 
     slot: S

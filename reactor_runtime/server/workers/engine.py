@@ -69,13 +69,12 @@ class Engine(EngineStatus, Protocol):
 class EngineCallbacks:
     """Hold the callbacks that an engine calls.
 
-    Of its slots, in their order, `on_bundle` gets each frame bundle straight from the channel, with the shared memory
-    that it refers to, and `on_message` the other messages of a session. `on_ready` gets the seconds that loading took,
-    and how many slots the loaded model serves. `on_lost` is
-    called when an engine has ended by itself while it served, with its end in words, and `on_restart` when it was ended
-    to start it again. `on_room` is called when more sessions fit, or
-    fewer. `on_contract` is called when the contract has changed, `on_reload` with the outcome and the
-    progress of a reload.
+    `on_bundle` and `on_message` have a callback for each slot, in their order. That of `on_bundle` gets each frame
+    bundle straight from the channel, with the reader of the shared memory that has its pixels; that of `on_message` the
+    other messages of the slot's session. `on_ready` gets the seconds that loading took, and how many slots the loaded
+    model serves. `on_lost` is called with its end in words when an engine that served has ended by itself, `on_restart`
+    when it was ended to start it again, `on_room` when another number of sessions fits on the model, `on_contract` when
+    the contract has changed, and `on_reload` with the progress and the outcome of a reload.
     """
 
     on_ready: Callable[[float, int], None]

@@ -35,10 +35,10 @@ LOADING_HINT = "--load-timeout limits the time of import and load() together"
 class EngineRun:
     """Start an engine process, receive its messages, and end it when its model hangs.
 
-    Of the slots, in their order, `on_bundle` gets each bundle, with the shared memory that it refers to; `on_message`
-    gets the slots of the other messages but heartbeats, and the messages. `ready_at` is when the model was ready,
-    `failure` why it can't be served. `ids` returns the fields of a log line, `oom_kills` was made before the process.
-    Raises OSError when the process can't be started.
+    `on_bundle` has a callback for each slot, in their order, which gets a bundle and the reader of the shared memory
+    with its pixels. `on_message` gets the slot and the message, of all that concern others than this run. `ready_at` is
+    the time at which the model was ready, `failure` the reason why it can't be served. `ids` returns the fields of a
+    log line. `oom_kills` has to be made before the process starts. Raises OSError when the process can't be started.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class EngineRun:
     ) -> None:
         self._oom_kills = oom_kills
         self.process = start()
-        # The slots with a session.
+        # The numbers of the slots with a session.
         self.sessions: set[int] = set()
         self.failure: ReactorError | None = None
         self.ready_at: float | None = None
