@@ -10,7 +10,7 @@ from typing import cast
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.ipc.framing import Framing, encode_parts
-from reactor_runtime.ipc.messages import Message, ToEngine
+from reactor_runtime.ipc.messages import ToEngine, ToServer
 
 MOST_BACKLOG_BYTES = 4 << 20
 # The engine refuses values of more than 1 MiB where the author sends them; as ASCII JSON these may have three times as
@@ -50,7 +50,7 @@ class Link(asyncio.Protocol):
 
     def __init__(
         self,
-        receive: Callable[[int, Message], None],
+        receive: Callable[[int, ToServer], None],
         clock: Clock,
         *,
         share: float,
@@ -63,7 +63,7 @@ class Link(asyncio.Protocol):
         self._budget = MessageBudget(share, clock.now())
         self._framing = Framing(MOST_MESSAGE_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._rest: Iterator[tuple[int, Message]] = iter(())
+        self._rest: Iterator[tuple[int, ToServer]] = iter(())
         # Whether reading is paused because another turn follows.
         self._continues = False
         self._disconnected = False
@@ -73,7 +73,7 @@ class Link(asyncio.Protocol):
     async def open(
         cls,
         sock: socket.socket,
-        receive: Callable[[int, Message], None],
+        receive: Callable[[int, ToServer], None],
         clock: Clock,
         *,
         share: float,
@@ -107,7 +107,8 @@ class Link(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        self._rest = self._framing.feed(data)
+        # An engine sends no other messages.
+        self._rest = cast("Iterator[tuple[int, ToServer]]", self._framing.feed(data))
         self._deliver()
 
     def _deliver(self) -> None:

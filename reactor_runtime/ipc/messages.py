@@ -553,21 +553,8 @@ ToEngine = (
     | KeepRecording
     | Shutdown
 )
-ToServer = (
-    Loading
-    | Described
-    | Reloaded
-    | Ready
-    | Capacity
-    | Grace
-    | Failed
-    | Heartbeat
-    | Started
-    | Ended
-    | ModelWarning
-    | Bundle
-    | CreditsTaken
-    | Preparing
+DuringSession = (
+    Preparing
     | Flush
     | MessageSent
     | StateChanged
@@ -579,5 +566,10 @@ ToServer = (
     | InputLost
     | UploadTaken
     | TraceSpans
+)
+# All about a session but its bundles and credits: the supervisor passes them on to the slot of the session.
+OfSession = Started | Ended | ModelWarning | DuringSession
+ToServer = (
+    Loading | Described | Reloaded | Ready | Capacity | Grace | Failed | Heartbeat | Bundle | CreditsTaken | OfSession
 )
 Message = ToEngine | ToServer

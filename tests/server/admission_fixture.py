@@ -110,7 +110,7 @@ class AdmissionFixture:
         assert session is not None
         return session.id
 
-    def say(self, message: ipc.Message, number: int = 1) -> None:
+    def say(self, message: ipc.OfSession, number: int = 1) -> None:
         self.slots[number - 1].on_engine_message(message)
 
     def put_bundle(self, session: str, bundle: int, *, due_in_s: float = 1.0) -> None:

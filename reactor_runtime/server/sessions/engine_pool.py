@@ -17,7 +17,7 @@ from typing import Any
 
 from reactor_runtime.config import merged_path
 from reactor_runtime.errors import ReactorError, UsageError
-from reactor_runtime.ipc.messages import Bundle, Ended, Load, Loading, Message, Reloaded
+from reactor_runtime.ipc.messages import Bundle, Ended, Load, Loading, OfSession, Reloaded
 from reactor_runtime.ipc.process import EngineProcess
 from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.manifest import Manifest
@@ -53,7 +53,7 @@ class _Engine:
     ids: dict[str, str]
     slots: list[EngineSlot] = field(default_factory=list)
     on_bundle: list[Callable[[Bundle, RingReader], None]] = field(default_factory=list)
-    on_message: list[Callable[[Message], None]] = field(default_factory=list)
+    on_message: list[Callable[[OfSession], None]] = field(default_factory=list)
 
     def log_ids(self) -> Mapping[str, str]:
         """Return the log fields of the only session, or else of the engine; any thread."""
@@ -214,7 +214,7 @@ class EnginePool:
             on_reload=self._on_reload,
         )
 
-        def on_message(message: Message) -> None:
+        def on_message(message: OfSession) -> None:
             if isinstance(message, Ended):
                 engine.output.catch_up()
             slot.on_engine_message(message)

@@ -225,10 +225,9 @@ class EngineSlot:
         """Offer the slot again: another number of sessions fits on the model."""
         self._callbacks.on_ready(self, None)
 
-    def on_engine_message(self, message: ipc.Message) -> None:
+    def on_engine_message(self, message: ipc.OfSession) -> None:
         session = self.session
-        # Every message that the supervisor passes on has a session.
-        if session is None or message.session != session.id:  # type: ignore[union-attr]
+        if session is None or message.session != session.id:
             logger.debug("a message of the engine for a session that is over: %s", type(message).__name__)
         elif isinstance(message, ipc.Started) and session.phase is SessionPhase.RUNNING:
             session.on_reset(message)

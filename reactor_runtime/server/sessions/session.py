@@ -13,7 +13,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.ipc import messages as ipc
@@ -408,7 +408,7 @@ class ServedSession:
         seated = (seat.client_id for seat in self.seats if not seat.is_free)
         return self.uploads.client_of(key, self.clients if shared else seated)
 
-    def on_engine_message(self, message: ipc.Message) -> None:
+    def on_engine_message(self, message: ipc.DuringSession) -> None:
         """Deliver a message of the engine for this session."""
         match message:
             case ipc.Flush():
@@ -449,7 +449,7 @@ class ServedSession:
                 deliver = functools.partial(self._answer, message, answer)
                 self._playout.put_answer(deliver, message.n, size_bytes=size_bytes_of(answer))
             case _:
-                logger.error("unexpected message of the engine: %s", type(message).__name__, extra=self.controller.ids)
+                assert_never(message)
 
     def has_progressed(self) -> bool:
         """Return whether `preparing` has changed since the last call."""

@@ -79,7 +79,7 @@ class EngineCallbacks:
 
     on_ready: Callable[[float, int], None]
     on_bundle: Sequence[Callable[[ipc.Bundle, RingReader], None]]
-    on_message: Sequence[Callable[[ipc.Message], None]]
+    on_message: Sequence[Callable[[ipc.OfSession], None]]
     on_lost: Callable[[str], None]
     on_room: Callable[[], None] = lambda: None
     on_contract: Callable[[], None] = lambda: None

@@ -29,6 +29,8 @@ ABORT_S = 2.0
 # The parts of the event loop's time for the messages of one engine, and of all engines.
 MOST_SHARE = 0.25
 ALL_SHARES = 0.5
+# What a run passes on.
+OfEngine = ipc.Loading | ipc.Described | ipc.Reloaded | ipc.Ready | ipc.Capacity | ipc.Failed | ipc.OfSession
 LOADING_HINT = "--load-timeout limits the time of import and load() together"
 
 
@@ -36,14 +38,14 @@ class EngineRun:
     """Start an engine process, receive its messages, and end it when its model hangs.
 
     `on_bundle` has a callback for each slot, in their order, which gets a bundle and the reader of the shared memory
-    with its pixels. `on_message` gets the slot and the message, of all that concern others than this run. `ready_at` is
-    the time at which the model was ready, `failure` the reason why it can't be served. `ids` returns the fields of a
-    log line. `oom_kills` has to be made before the process starts. Raises OSError when the process can't be started.
+    with its pixels. `on_message` gets every message that is not handled here, with its slot. `ready_at` is the time at
+    which the model was ready, `failure` the reason why it can't be served. `ids` returns the fields of a log line.
+    `oom_kills` has to be made before the process starts. Raises OSError when the process can't be started.
     """
 
     def __init__(
         self,
-        on_message: Callable[[int, ipc.Message], None],
+        on_message: Callable[[int, OfEngine], None],
         clock: Clock,
         start: Callable[..., EngineProcess],
         options: ServeOptions,
@@ -141,7 +143,7 @@ class EngineRun:
         stop_s = (STOP_S if self._options.record is None else RECORD_STOP_S) + self._grace_s
         await asyncio.to_thread(self.process.end, time.monotonic() + stop_s)
 
-    def _receive(self, slot: int, message: ipc.Message) -> None:
+    def _receive(self, slot: int, message: ipc.ToServer) -> None:
         match message:
             case ipc.Bundle():
                 self._on_bundle[slot](message, self._ring)

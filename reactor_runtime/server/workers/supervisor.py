@@ -20,7 +20,7 @@ from reactor_runtime.ipc.shortage import is_shortage
 from reactor_runtime.oom_kills import OomKills
 from reactor_runtime.server.options import ServeOptions
 from reactor_runtime.server.workers.engine import EngineCallbacks, EnginePhase
-from reactor_runtime.server.workers.engine_run import EngineRun
+from reactor_runtime.server.workers.engine_run import EngineRun, OfEngine
 from reactor_runtime.server.workers.reloads import Reloads
 from reactor_runtime.server.workers.restarts import Restarts
 
@@ -272,7 +272,7 @@ class Supervisor:
         if before not in (None, self.contract):
             callbacks.on_contract()
 
-    def _receive(self, callbacks: EngineCallbacks, slot: int, message: ipc.Message) -> None:
+    def _receive(self, callbacks: EngineCallbacks, slot: int, message: OfEngine) -> None:
         match message:
             case ipc.Loading():
                 self.detail, self.progress = message.detail, message.progress
