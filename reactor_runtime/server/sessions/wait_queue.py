@@ -18,8 +18,7 @@ class WaitQueue(Generic[T]):
     Controllers that lost their session are first. The others wait in rounds, with one controller of each address in a
     round. A controller joins the first round that is after the last waiting controller of its address, and as many
     rounds after the present one as its address has sessions. So an address with many early controllers gets only every
-    second turn while another address waits. A controller waits, or was taken by `next`, or has left; the last two free
-    its position at once.
+    second turn while another address waits. The position of a controller that is taken or leaves is free at once.
     """
 
     def __init__(self, most_waiting: int, address_of: Callable[[T], str] = lambda _: "") -> None:
@@ -88,14 +87,6 @@ class WaitQueue(Generic[T]):
         if not rounds:
             del self._rounds[self._address_of(controller)]
         return True
-
-    def next(self, slot: int) -> T | None:
-        """Remove and return the first controller, which gets the turn of a slot; None when the queue is empty."""
-        if not self._waiting:
-            return None
-        controller = self._waiting[0]
-        self.take(controller, slot)
-        return controller
 
     def take(self, controller: T, slot: int, seat: int = 0) -> None:
         """Remove a controller, which gets the turn of a seat."""

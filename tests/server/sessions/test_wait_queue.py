@@ -18,9 +18,17 @@ def queue_of(*controllers: str, most: int = 16) -> WaitQueue[str]:
     return queue
 
 
+def take_first(queue: WaitQueue[str], slot: int) -> str | None:
+    """Take the first controller for a session on a slot, as admission does; return None if none waits."""
+    controller = next(iter(queue.waiting), None)
+    if controller is not None:
+        queue.take(controller, slot)
+    return controller
+
+
 def test_the_controller_that_came_first_is_taken_first() -> None:
     queue = queue_of("a", "b", "c")
-    assert [queue.next(slot) for slot in range(4)] == ["a", "b", "c", None]
+    assert [take_first(queue, slot) for slot in range(4)] == ["a", "b", "c", None]
 
 
 def test_a_full_queue_refuses() -> None:
@@ -32,7 +40,7 @@ def test_a_full_queue_refuses() -> None:
 def test_a_controller_that_gets_a_free_slot_bypasses_the_limit() -> None:
     queue = queue_of(most=0)
     assert queue.join("a", free=1) is None
-    assert queue.next(1) == "a"
+    assert take_first(queue, 1) == "a"
     assert queue.join("b", free=0) == "b"
 
 
@@ -48,7 +56,7 @@ def test_controllers_that_lost_their_session_wait_before_all_others_in_their_ord
     for name in "xyz":
         queue.rejoin(name, first=True)
     queue.leave("y")
-    assert queue.next(1) == "x"
+    assert take_first(queue, 1) == "x"
     queue.rejoin("w", first=True)
     assert list(queue.waiting) == ["z", "w", "a"]
 
@@ -60,13 +68,13 @@ def test_the_second_controller_of_an_address_waits_behind_the_first_of_each_othe
 
 def test_a_session_counts_as_the_first_controller_of_its_address() -> None:
     queue = queue_of("a1", "a2")
-    assert queue.next(1) == "a1"
+    assert take_first(queue, 1) == "a1"
     queue.join("b1", free=0)
     assert list(queue.waiting) == ["b1", "a2"]
     queue.join("b2", free=0)
     queue.end_turn(1)
     assert list(queue.waiting) == ["b1", "a2", "b2"]
-    assert queue.next(1) == "b1"
+    assert take_first(queue, 1) == "b1"
     queue.join("c1", free=0)
     assert list(queue.waiting) == ["c1", "a2", "b2"]
 
@@ -94,7 +102,7 @@ def test_a_controller_that_leaves_and_joins_again_is_in_the_same_round() -> None
 def test_an_address_that_came_early_with_many_gets_every_second_turn() -> None:
     queue = queue_of("a1", "a2", "a3", "a4", "b1", "b2")
     turns = []
-    while (controller := queue.next(1)) is not None:
+    while (controller := take_first(queue, 1)) is not None:
         turns.append(controller)
         queue.end_turn(1)
     assert turns == ["a1", "b1", "a2", "b2", "a3", "a4"]
@@ -102,10 +110,10 @@ def test_an_address_that_came_early_with_many_gets_every_second_turn() -> None:
 
 def test_a_session_of_an_address_counts_however_many_turns_others_had_since() -> None:
     queue = queue_of("a1", "b1")
-    assert [queue.next(1), queue.next(2)] == ["a1", "b1"]
+    assert [take_first(queue, 1), take_first(queue, 2)] == ["a1", "b1"]
     for turn in range(2, 5):
         queue.join(f"b{turn}", free=0)
-        assert queue.next(2) == f"b{turn}"
+        assert take_first(queue, 2) == f"b{turn}"
     queue.join("a2", free=0)
     queue.join("c1", free=0)
     assert list(queue.waiting) == ["c1", "a2"]
@@ -174,7 +182,7 @@ class WaitQueueMachine(RuleBasedStateMachine):
     def take(self) -> None:
         expected = self.waiting[0] if self.rounds else None
         # The number of a controller is also that of its slot.
-        assert self.queue.next(0 if expected is None else int(expected[1:])) == expected
+        assert take_first(self.queue, 0 if expected is None else int(expected[1:])) == expected
         if expected is not None:
             self.taken.append((self.rounds.pop(expected), of_address(expected)))
             self.serving.append(expected)
