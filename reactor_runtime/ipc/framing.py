@@ -82,7 +82,8 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 
 def _make_bundle(*values: Any) -> Bundle:
     *plain, frames, sounds, first, inputs, reserve_s, others = values
-    shown, played = tuple(map(BundleFrame._make, frames)), tuple(map(BundleSound._make, sounds))
+    shown = tuple([BundleFrame._make((*plain_frame, tuple(seqs))) for *plain_frame, seqs in frames])
+    played = tuple(map(BundleSound._make, sounds))
     return Bundle._make((*plain, shown, played, first, tuple(inputs), reserve_s, tuple(others)))
 
 

@@ -334,7 +334,8 @@ class BundleFrame(NamedTuple):
 
     `metadata` is the text of a JSON object, in ASCII, or "". `jpeg_bytes` is the size of a frame that is a JPEG, 0 for
     pixels. `room` is the offset where the file of the frame in full size, in the best quality of the default encoding,
-    is to be put before the credit; -1 for none. `seat` is the one that it is for, None for all.
+    is to be put before the credit; -1 for none. `seat` is the one that it is for, None for all seats: `seq` then is the
+    number in the first seat, and `others_seqs` has those in the other seats.
     """
 
     track: str
@@ -346,6 +347,7 @@ class BundleFrame(NamedTuple):
     jpeg_bytes: int = 0
     room: int = -1
     seat: int | None = None
+    others_seqs: tuple[int, ...] = ()
 
 
 class BundleSound(NamedTuple):

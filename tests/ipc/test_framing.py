@@ -27,7 +27,10 @@ json_values = st.recursive(
     max_leaves=8,
 )
 objects = st.dictionaries(texts, json_values, max_size=4)
-pictures = st.builds(BundleFrame, texts, st.integers(0), st.integers(-1), st.integers(1), st.integers(1))
+numbers = st.lists(st.integers(0), max_size=3).map(tuple)
+pictures = st.builds(
+    BundleFrame, texts, st.integers(0), st.integers(-1), st.integers(1), st.integers(1), others_seqs=numbers
+)
 sounds = st.builds(BundleSound, texts, *[st.integers(0)] * 5, st.floats(allow_nan=False))
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "str": texts,

@@ -408,6 +408,32 @@ async def test_a_seat_is_kept_in_a_model_that_knows_all_clients(tmp_path: Path) 
                     assert answer["data"]["message"]["data"] == {"seat": 0, "log": "+0+1"}
 
 
+UNEVEN = """
+class MyModel(ReactorPipeline):
+    state: InputState
+    seats = 2
+    fps = 30
+
+    def inference(self):
+        for step in itertools.count():
+            own = MyOutput(main_video=gray(step % 200))
+            yield own if step % 10 == 0 else [own, own if step % 3 == 0 else None]
+"""
+
+
+async def test_the_frames_of_a_seat_are_numbered_without_gaps(tmp_path: Path) -> None:
+    model = "import itertools\n" + UNEVEN
+    with listening(write_project(tmp_path / "project", model)) as server:
+        server.wait_for("ready in")
+        async with client(server.url) as host, client(server.url) as guest:
+            of_host = {frame.header.pts_us: frame.header.seq for frame in [await host.frame() for _ in range(90)]}
+            of_guest = {frame.header.pts_us: frame.header.seq for frame in [await guest.frame() for _ in range(30)]}
+        server.stop()
+    both = [(of_host[at], seq) for at, seq in of_guest.items() if at in of_host]
+    assert both
+    assert [seq for _, seq in both] == [sum(not n % 10 or not n % 3 for n in range(step)) for step, _ in both]
+
+
 STILL = """
 class MyModel(ReactorPipeline):
     state: InputState

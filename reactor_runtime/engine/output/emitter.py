@@ -11,7 +11,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reactor_runtime.authoring.tracks.tracks import TrackSpec
+from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.tracks.tracks import TrackSpec, key_of
 from reactor_runtime.clock import Alarm, Clock
 from reactor_runtime.engine.first_step import FirstStep
 from reactor_runtime.engine.output.outstanding import Outstanding, OutstandingBundle
@@ -105,7 +106,9 @@ class Emitter:
         # The bundles whose files the server has not encoded yet.
         self._awaits_files: set[int] = set()
         self._credit_alarm = Alarm(clock)
+        # By the key of the track: each seat has numbers of its own.
         self._seqs: dict[str, int] = {}
+        self._keys = _numbered_by(contract)
         self._sizes: dict[TrackSpec, Black] = {}
         self._paused = False
         self._frames_in = frames_in
@@ -120,7 +123,8 @@ class Emitter:
         self._unpack = Unpack(contract)
         self.outstanding.set_most(contract.buffer_size)
         self.pace.on_new_version()
-        self._seqs = {track.name: self._seqs.get(track.name, 0) for track in contract.tracks}
+        self._keys = _numbered_by(contract)
+        self._seqs = {track.key: self._seqs.get(track.key, 0) for track in contract.output_tracks}
         self._sizes = {track: size for track, size in self._sizes.items() if track in contract.output_tracks}
 
     @property
@@ -139,7 +143,7 @@ class Emitter:
         self.outstanding.clear()
         # For its clients, a session that was reset goes on.
         before = {} if session.reset_by is None else self._seqs
-        self._seqs = {track.name: before.get(track.name, 0) for track in self._served.contract.tracks}
+        self._seqs = {track.key: before.get(track.key, 0) for track in self._served.contract.output_tracks}
         self._sizes.clear()
         self.pace.begin(media_time_from=session.started_at if session.stepped else None)
         self._sound_alarm_without_session.ring()
@@ -359,8 +363,8 @@ class Emitter:
         if self._session is None:
             return
         for bundle in bundles:
-            for name in {track.name for track in bundle}:
-                self._next_seq(name)
+            for track in bundle:
+                self._next_seqs(track.key)
 
     def flush(self, *, hold: bool = False) -> None:
         """Drop all that is queued and the rest of a batch that waits in `emit`; unless `hold`, show one black frame.
@@ -402,9 +406,7 @@ class Emitter:
         self._numbers += 1
         due = self.pace.next(now, bundle)
         self.outstanding.add(number, OutstandingBundle(due, now, compute_s if first else None, alone))
-        # The frames of a track for several seats have one number.
-        seqs: dict[str, int] = {}
-        pieces = tuple([self._piece(track, payload, due, beside, seqs) for track, payload in bundle.items()])
+        pieces = tuple([self._piece(track, payload, due, beside) for track, payload in bundle.items()])
         outgoing = OutgoingBundle(
             session=session.id,
             number=number,
@@ -430,18 +432,17 @@ class Emitter:
             has_frame = not alone and bundle is not self._sizes
             session.trace.span(session.id, "model", "hand over", now, bundle=number, has_frame=has_frame)
 
-    def _piece(self, track: TrackSpec, payload: Payload, due: float, beside: Beside, seqs: dict[str, int]) -> Piece:
-        seq = seqs.get(track.name)
-        if seq is None:
-            seq = seqs[track.name] = self._next_seq(track.name)
+    def _piece(self, track: TrackSpec, payload: Payload, due: float, beside: Beside) -> Piece:
+        key = track.key
+        seqs = self._next_seqs(key)
         if isinstance(payload, Black):
-            return Piece(track, seq, payload, due)
+            return Piece(track, seqs[0], payload, due, others_seqs=seqs[1:])
         if track.kind == "audio":
-            return Piece(track, seq, payload, self.pace.begins(track, due, payload.shape[1]))
+            return Piece(track, seqs[0], payload, self.pace.begins(track, due, payload.shape[1]))
         self._sizes[track] = Black(*payload.shape[:2])
         if beside is NOTHING:
-            return Piece(track, seq, payload, due)
-        return Piece(track, seq, payload, due, beside.metadata.get(track.key, ""), beside.on_files.get(track.key))
+            return Piece(track, seqs[0], payload, due, others_seqs=seqs[1:])
+        return Piece(track, seqs[0], payload, due, beside.metadata.get(key, ""), beside.on_files.get(key), seqs[1:])
 
     def _full(self, *, alone: bool, more: int = 0) -> bool:
         self.take_credits()
@@ -449,10 +450,22 @@ class Emitter:
             return True
         return self.outstanding.full(self._clock.now(), alone=alone, more=more)
 
-    def _next_seq(self, track: str) -> int:
-        seq = self._seqs[track]
-        self._seqs[track] = seq + 1
-        return seq
+    def _next_seqs(self, track: str) -> tuple[int, ...]:
+        """Return the number of the next piece of the track with this key, in each seat that it is for."""
+        keys = self._keys[track]
+        seqs = tuple(map(self._seqs.__getitem__, keys))
+        for key in keys:
+            self._seqs[key] += 1
+        return seqs
+
+
+def _numbered_by(contract: Contract) -> dict[str, list[str]]:
+    """Return, by the key of each output track, the keys that number its pieces: for all seats those of each seat."""
+    found = {track.key: [track.key] for track in contract.output_tracks}
+    if contract.seats > 1:
+        common = [track for track in contract.output_tracks if track.seat is None]
+        found |= {track.key: [key_of(track.name, seat) for seat in range(contract.seats)] for track in common}
+    return found
 
 
 def _applied(session: ModelSession) -> Applied:

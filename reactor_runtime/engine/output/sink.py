@@ -41,7 +41,8 @@ class Piece:
     """Hold the frame or sound of one track in a bundle; `at` is when it is due, `metadata` JSON text or "".
 
     `on_file` gets the file into which the server encodes the frame, b"" if it has not, and its quality, before the
-    bundle is released; that of a frame that is a JPEG when the bundle is sent.
+    bundle is released; that of a frame that is a JPEG when the bundle is sent. A frame for several seats has the number
+    `seq` in the first, and `others_seqs` in the others.
     """
 
     track: TrackSpec
@@ -50,6 +51,7 @@ class Piece:
     at: float
     metadata: str = ""
     on_file: OnFile | None = None
+    others_seqs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,20 +169,34 @@ class IpcSink:
         for piece in bundle.pieces:
             payload, seat = piece.payload, piece.track.seat
             if isinstance(payload, Black):
-                frames.append(BundleFrame(piece.track.name, piece.seq, -1, payload.height, payload.width, seat=seat))
+                size = payload.height, payload.width
+                frames.append(
+                    BundleFrame(piece.track.name, piece.seq, -1, *size, seat=seat, others_seqs=piece.others_seqs)
+                )
                 continue
             place, index = places[index], index + 1
             if piece.track.kind == "video":
                 height, width, _ = payload.shape
-                room, size = -1, 0
+                room, jpeg_bytes = -1, 0
                 if isinstance(payload, JpegFrame):
-                    size = len(payload.data)
+                    jpeg_bytes = len(payload.data)
                     if piece.on_file is not None:
                         piece.on_file(payload.data, OWN_QUALITY)
                 elif piece.on_file is not None:
                     room, room_index = rooms[room_index], room_index + 1
                 frames.append(
-                    BundleFrame(piece.track.name, piece.seq, place, height, width, piece.metadata, size, room, seat)
+                    BundleFrame(
+                        piece.track.name,
+                        piece.seq,
+                        place,
+                        height,
+                        width,
+                        piece.metadata,
+                        jpeg_bytes,
+                        room,
+                        seat,
+                        piece.others_seqs,
+                    )
                 )
             else:
                 channels, samples = payload.shape

@@ -50,7 +50,7 @@ class EncodedFrame:
 
     `pixels` has the frame in full size if there is no file of that size in the default encoding, or if clients take the
     track as video. `seat` is the one that the frame is for, None for all; `applied` of a frame for several seats counts
-    the events of each.
+    the events of each, and `seqs` has its number in each.
     """
 
     header: MediaHeader
@@ -59,6 +59,7 @@ class EncodedFrame:
     pixels: NDArray[np.uint8] | None = field(default=None, compare=False, repr=False)
     seat: int | None = None
     applied: tuple[int, ...] = ()
+    seqs: tuple[int, ...] = ()
 
     @property
     def track(self) -> str:
@@ -92,17 +93,18 @@ class EncodedFrame:
         assert self.pixels is not None, "a frame that was sent to no client in full size keeps its pixels"
         data = DEFAULT.container.attach(self.header, DEFAULT.join((DEFAULT.encode(self.pixels, TOP),)))
         full = EncodedFrame(self.header, {DEFAULT: {TOP: MediaFile("video", self.header, data)}}, self.interval_s)
-        return replace(full.merge(self), pixels=None, seat=self.seat, applied=self.applied)
+        return replace(full.merge(self), pixels=None, seat=self.seat, applied=self.applied, seqs=self.seqs)
 
     def as_held(self) -> EncodedFrame:
         """Return the frame with the flag for clients that joined after it was shown."""
         return self._with_header(replace(self.header, flags=self.header.flags | FrameFlag.HELD))
 
     def for_seat(self, seat: int) -> EncodedFrame:
-        """Return a frame for several seats with the header for one: with the number of its applied events."""
-        if not self.applied or self.applied[seat] == self.header.applied:
+        """Return a frame for several seats with the header for one: its number there, and that of applied events."""
+        if not self.applied:
             return self
-        return self._with_header(replace(self.header, applied=self.applied[seat]))
+        header = replace(self.header, applied=self.applied[seat], seq=self.seqs[seat])
+        return self if header == self.header else self._with_header(header)
 
     def _with_header(self, header: MediaHeader) -> EncodedFrame:
         files = {

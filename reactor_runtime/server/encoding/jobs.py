@@ -194,7 +194,8 @@ def run_job(
             # The author may have got the file from a client of Reactor, with a header of its own.
             data = replace_header(DEFAULT.container, frame_header, file)
             top = {DEFAULT: {TOP: MediaFile("video", frame_header, data)}}
-            yield EncodedFrame(frame_header, top, bundle.interval_s, seat=source.seat, applied=all_applied)
+            seqs = (source.seq, *source.others_seqs)
+            yield EncodedFrame(frame_header, top, bundle.interval_s, None, source.seat, all_applied, seqs)
         for task in job.tasks:
             source = task.source
             pixels = job.pixels.read(ring, source)
@@ -203,14 +204,14 @@ def run_job(
             # Another thread encodes the last band.
             if not files:
                 continue
-            yield EncodedFrame(
-                frame_header, {task.encoding: files}, bundle.interval_s, seat=source.seat, applied=all_applied
-            )
+            seqs, by_rung = (source.seq, *source.others_seqs), {task.encoding: files}
+            yield EncodedFrame(frame_header, by_rung, bundle.interval_s, None, source.seat, all_applied, seqs)
         for source in job.kept:
             # A copy, because the engine reuses the memory once the frame is shown.
             pixels = job.pixels.read(ring, source).copy()
             frame_header = header(source, bundle.due, source.metadata)
-            yield EncodedFrame(frame_header, {}, bundle.interval_s, pixels, source.seat, all_applied)
+            seqs = (source.seq, *source.others_seqs)
+            yield EncodedFrame(frame_header, {}, bundle.interval_s, pixels, source.seat, all_applied, seqs)
 
     encoded = tuple(frames())
     sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)

@@ -72,6 +72,10 @@ def _by_track() -> defaultdict[str, int]:
     return defaultdict(int)
 
 
+def _by_seat() -> defaultdict[tuple[str, int], int]:
+    return defaultdict(int)
+
+
 def _by_rung() -> defaultdict[tuple[str, str, int], int]:
     return defaultdict(int)
 
@@ -101,7 +105,8 @@ class TrafficCounters:
 class _Seen:
     """The next sequence numbers of a session, and the arrival times of inputs that no frame has shown yet."""
 
-    next_seqs: defaultdict[str, int] = field(default_factory=_by_track)
+    # By track and seat.
+    next_seqs: defaultdict[tuple[str, int], int] = field(default_factory=_by_seat)
     unseen: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_UNSEEN))
 
 
@@ -141,8 +146,10 @@ class Metrics:
         next_seqs = self._seen.setdefault(bundle.session, _Seen()).next_seqs
         for frame in bundle.frames:
             self.frames.emitted[frame.track] += 1
-            gap = frame.seq - next_seqs[frame.track]
-            next_seqs[frame.track] = frame.seq + 1
+            gap = 0
+            for seat, seq in enumerate((frame.seq, *frame.others_seqs), frame.seat or 0):
+                gap = max(gap, seq - next_seqs[frame.track, seat])
+                next_seqs[frame.track, seat] = seq + 1
             if gap > 0:
                 self.frames.emitted[frame.track] += gap
                 self.dropped.add("discarded", gap)

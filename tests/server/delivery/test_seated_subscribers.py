@@ -55,10 +55,10 @@ async def test_a_frame_goes_to_the_clients_of_its_seat(room: Room) -> None:
     assert await room.received(1) == [(2, 0)]
 
 
-async def test_a_frame_for_all_has_the_applied_events_of_each_seat(room: Room) -> None:
-    room.subscribers.show_frame(shown(5, applied=(0, 7)))
+async def test_a_frame_for_all_has_the_number_and_the_applied_events_of_each_seat(room: Room) -> None:
+    room.subscribers.show_frame(shown(5, applied=(0, 7), seqs=(5, 3)))
     assert await room.received(0) == [(5, 0)]
-    assert await room.received(1) == [(5, 7)]
+    assert await room.received(1) == [(3, 7)]
 
 
 async def test_a_message_goes_to_all_or_to_one_seat(room: Room) -> None:

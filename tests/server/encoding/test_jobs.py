@@ -240,12 +240,13 @@ def test_a_frame_with_room_for_its_file_has_the_best_one_there(rungs: list[int])
     assert np.array_equal(jpeg.decode(file), jpeg.decode(jpeg.encode(pixels)))
 
 
-def test_a_frame_has_the_applied_events_of_its_seat() -> None:
+def test_a_frame_has_the_number_and_the_applied_events_of_its_seat() -> None:
     memory = create_memory()
     pictures = [np.full((8, 8, 3), level, np.uint8) for level in (10, 90, 200)]
     offsets = written(RingWriter(memory), 0, pictures)
     seats = (0, 1, None)
     frames = [BundleFrame("view", 4, at, 8, 8, seat=seat) for at, seat in zip(offsets, seats, strict=True)]
+    frames[2] = frames[2]._replace(others_seqs=(9,))
     whole = bundle(*frames)._replace(applied=3, others_applied=(8,))
     encoded = [run_job(whole, RingReader(memory), 0.0, (), job) for job in jobs_of(whole, [0])]
     made = {frame.seat: frame for frame in merge_frames(encoded)}
@@ -257,7 +258,7 @@ def test_a_frame_has_the_applied_events_of_its_seat() -> None:
     }
     (header, _) = detach(file_of(made[None].for_seat(1)))
     assert header is not None
-    assert (header.applied, header.seq) == (8, 4)
+    assert (header.applied, header.seq) == (8, 9)
 
 
 def test_the_jpegs_of_each_seat_are_decoded_for_it() -> None:

@@ -16,6 +16,21 @@ def bundle(seq: int, *, session: str = "s", first: bool = True, inputs: tuple[fl
     return Bundle(session, seq, 0.0, 0.1, 0.0, 0, 0, 0.02, pictures, first=first, inputs=inputs)
 
 
+def test_numbers_are_counted_in_each_seat() -> None:
+    metrics = Metrics()
+    pictures = [
+        (BundleFrame("video", 0, 0, 2, 2, others_seqs=(0,)),),
+        (BundleFrame("video", 1, 0, 2, 2, seat=1),),
+        (BundleFrame("video", 1, 0, 2, 2, seat=0), BundleFrame("video", 2, 0, 2, 2, seat=1)),
+        # The engine has discarded one for all.
+        (BundleFrame("video", 3, 0, 2, 2, others_seqs=(4,)),),
+    ]
+    for number, frames in enumerate(pictures):
+        metrics.arrived(bundle(number)._replace(frames=frames))
+    assert dict(metrics.frames.emitted) == {"video": 6}
+    assert metrics.dropped.counts["discarded"] == 1
+
+
 def test_a_value_on_a_bound_is_counted_below_it() -> None:
     histogram = Histogram((1, 2))
     for value in (0.5, 1.0, 1.5, 2.5):
