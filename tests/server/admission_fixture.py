@@ -70,7 +70,7 @@ class AdmissionFixture:
             on_join=lambda client: slot.on_subscriber_joined(client),
             on_leave=lambda client: slot.on_subscriber_left(client),
         )
-        playout = Playout(self.clock, HandEncoder(), subscribers, engine.send)
+        playout = Playout(self.clock, HandEncoder(), subscribers, engine.send, self.admission.settings.metrics)
         self.playouts.append(playout)
         slot = EngineSlot(
             len(self.admission.slots) + 1,
@@ -82,6 +82,9 @@ class AdmissionFixture:
             wait_queue=self.admission.wait_queue,
             settings=self.admission.settings,
             callbacks=self.admission.slot_callbacks,
+            gpu="",
+            has_memory=True,
+            on_reload=lambda *_: None,
         )
         self.admission.slots.add(slot)
         return slot

@@ -84,7 +84,7 @@ class Playout:
         encoder: Encoder,
         target: PlayoutTarget,
         send_credit: Callable[[Credit], None],
-        metrics: Metrics | None = None,
+        metrics: Metrics,
     ) -> None:
         self._clock = clock
         self._encoder = encoder
@@ -100,7 +100,7 @@ class Playout:
         self._flushed = False
         self._tracks_since_flush: set[TrackOfSeat] = set()
         self.times = RecentStageTimes()
-        self._metrics = metrics or Metrics()
+        self._metrics = metrics
 
     def __len__(self) -> int:
         return len(self._queue)

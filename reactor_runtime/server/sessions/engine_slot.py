@@ -58,9 +58,9 @@ class EngineSlot:
         wait_queue: WaitQueue[Client],
         settings: SlotSettings,
         callbacks: SlotCallbacks[EngineSlot],
-        gpu: str = "",
-        has_memory: bool = True,
-        on_reload: Callable[[EngineSlot, ReloadReport], None] = lambda *_: None,
+        gpu: str,
+        has_memory: bool,
+        on_reload: Callable[[EngineSlot, ReloadReport], None],
     ) -> None:
         self.number = number
         self.ids = ids

@@ -65,12 +65,12 @@ class ServedSession:
         clock: Clock,
         limits: TurnLimits,
         log_ids: Mapping[str, str],
-        has_clients: bool = False,
-        outlives: bool = False,
-        stepped: bool = False,
-        seats: int = 1,
-        room: str = "",
-        on_turn_over: Callable[[ServedSession, SessionSeat, TurnEnd], None] = lambda *_: None,
+        has_clients: bool,
+        outlives: bool,
+        stepped: bool,
+        seats: int,
+        room: str,
+        on_turn_over: Callable[[ServedSession, SessionSeat, TurnEnd], None],
     ) -> None:
         self.id = f"s-{secrets.token_hex(4)}"
         self.over = asyncio.Event()
@@ -358,15 +358,11 @@ class ServedSession:
             return False
         return True
 
-    def send_event(self, event: Event, client: Client | None = None) -> bool:
-        """Send an event of a client, by default the controller, or keep it until the session has started.
-
-        Return False when too many are kept.
-        """
-        sender = client or self.controller
-        arrived_at, seat = sender.clock.now(), self.seat_of(sender)
+    def send_event(self, event: Event, client: Client) -> bool:
+        """Send an event of a client, or keep it until the session has started; return False when too many are kept."""
+        arrived_at, seat = client.clock.now(), self.seat_of(client)
         number = 0 if seat is None else seat.number
-        message = ipc.ClientEvent(self.id, sender.id, event.id, event.type, event.data_json, arrived_at, number)
+        message = ipc.ClientEvent(self.id, client.id, event.id, event.type, event.data_json, arrived_at, number)
         if self.phase is not SessionPhase.STARTING:
             self._send(message)
             return True
@@ -376,14 +372,10 @@ class ServedSession:
         self._early.append(message)
         return True
 
-    def send_media(
-        self, track: str, file: bytes, header: MediaHeader | None = None, client: Client | None = None
-    ) -> None:
+    def send_media(self, track: str, file: bytes, header: MediaHeader | None, client: Client) -> None:
         """Send an image or sound; until the session has started, keep the newest of each track."""
         self.inputs.record_media(track)
-        message = ipc.ClientMedia(
-            self.id, track, file, client=(client or self.controller).id if self.has_senders else ""
-        )
+        message = ipc.ClientMedia(self.id, track, file, client=client.id if self.has_senders else "")
         if header is not None:
             capture_time_us, metadata = header.wall_us or None, header.metadata or None
             # A client that sends no time leaves both fields 0.

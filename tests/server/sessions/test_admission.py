@@ -336,7 +336,7 @@ async def test_events_before_the_start_are_limited_in_bytes_and_media_to_the_new
     half = f'"{"x" * (MOST_EARLY_BYTES // 2 - 2)}"'
     for number in range(3):
         services.inbound.route_event(controller, Event("set_level", half, number))
-        session.send_media("webcam", b"%d" % number)
+        session.send_media("webcam", b"%d" % number, None, controller)
     assert [data["code"] for kind, data in await told(controller) if kind == "reactor.error"] == ["rate_limited"]
     services.begin()
     assert [event.ticket for event in services.engine.of(ipc.ClientEvent)] == [0, 1]

@@ -12,6 +12,7 @@ from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import ServedSession
 from reactor_runtime.server.sessions.welcome import welcome_message
+from reactor_runtime.server.telemetry.metrics import Metrics
 from tests.fakes import FakeClock, FakeEngine, HandEncoder
 
 CONTRACT = {"tracks": [{"name": "main_video"}], "schema": {"events": {}}}
@@ -21,10 +22,22 @@ OPTIONS: dict[str, Any] = {"limits": TurnLimits(max_session_s=60, resume_grace_s
 @pytest.fixture
 def session() -> ServedSession:
     clock, engine, subscribers = FakeClock(), FakeEngine(), SeatedSubscribers()
-    playout = Playout(clock, HandEncoder(), subscribers, engine.send)
+    playout = Playout(clock, HandEncoder(), subscribers, engine.send, Metrics())
     controller = Client(Role.CONTROLLER, "127.0.0.1", clock)
     session = ServedSession(
-        controller, subscribers, playout, engine.send, clock=clock, limits=OPTIONS["limits"], log_ids={}
+        controller,
+        subscribers,
+        playout,
+        engine.send,
+        clock=clock,
+        limits=OPTIONS["limits"],
+        log_ids={},
+        has_clients=False,
+        outlives=False,
+        stepped=False,
+        seats=1,
+        room="",
+        on_turn_over=lambda *_: None,
     )
     session.state = {"level": 1}
     return session
