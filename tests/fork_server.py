@@ -27,14 +27,26 @@ REQUEST_BYTES = 1 << 18
 # A process id, or the status of a process, in a pipe.
 NUMBER_BYTES = 8
 MODULES = (
-    "reactor_cli.app",
-    "reactor_cli.commands.check",
-    "reactor_cli.commands.run",
+    *(f"reactor_cli.{name}" for name in ("app", "child", "lifeline", "outline", "run_progress", "terminal_client")),
+    *(f"reactor_cli.commands.{name}" for name in ("check", "connect", "init", "render", "replay", "run", "schema")),
+    "reactor_runtime.engine.run",
+    "reactor_runtime.rendering.render",
+    "reactor_runtime.rendering.renderer",
+    "reactor_runtime.rendering.script",
+    "reactor_runtime.schema",
     "reactor_runtime.server.run",
+    "reactor_runtime.testing",
+    "reactor_runtime.testing.session_replay",
     *preload.MODULES,
+    "av",
+    "pydantic",
+    "pydantic._internal._dataclasses",
+    "pydantic._internal._generate_schema",
     "rich.progress",
     "rich.table",
     "uvloop",
+    "yaml",
+    "zoneinfo",
 )
 
 
