@@ -409,8 +409,12 @@ async def test_a_seat_is_kept_in_a_model_that_knows_all_clients(tmp_path: Path) 
 
 
 UNEVEN = """
+class Player(InputState):
+    move: int = 0
+
+
 class MyModel(ReactorPipeline):
-    state: InputState
+    seat_state: Player
     seats = 2
     fps = 30
 

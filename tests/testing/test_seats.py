@@ -147,6 +147,27 @@ def test_an_output_is_for_all_seats_or_a_list_with_one_for_each() -> None:
             next(executor)
 
 
+class Played(ReactorPipeline):
+    """Have values of the seats alone."""
+
+    seat_state: Player
+    seats: Any = 2
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            yield [View(main_video=frame(10 if each.state.move == "left" else 0)) for each in self.seats]
+
+
+def test_a_model_may_have_values_of_its_seats_alone() -> None:
+    with PipelineExecutor(Played) as executor:
+        executor.connect()
+        second = executor.join()
+        second.send_event("set_move", move="left")
+        next(executor)
+        assert [int(each.array[0, 0, 0]) for each in executor.frames] == [0, 10]
+        assert executor.model.seats[1].state.move == "left"
+
+
 class Configured(Same):
     seats: Any = 1
 

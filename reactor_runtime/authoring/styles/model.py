@@ -112,8 +112,8 @@ def outputs_of(model: type) -> tuple[type[Output], ...]:
 
 
 def declared_state(model: type[Model]) -> type[InputState] | None:
-    """Return the model's state class; None if it has none. Raises TypeError if it needs one."""
-    return state_of(model, "state", required=model._reactor_needs_state)
+    """Return the model's state class; None if it has none. Raises TypeError if it needs one and its seats have none."""
+    return state_of(model, "state", required=model._reactor_needs_state and declared_seat_state(model) is None)
 
 
 def declared_seat_state(model: type[Model]) -> type[InputState] | None:

@@ -46,6 +46,8 @@ def is_idle(value: object) -> bool:
 class ReactorPipeline(AsyncModel):
     """Write a model as a generator: annotate `state`, prepare in `load()`, yield frames from `inference()`.
 
+    A model with a `seat_state` may leave `state` out.
+
     Declare `fps` for a fixed rate; without it, frames play as fast as the model makes them, up to `max_fps`.
     `buffer_size` is the maximum number of bundles that wait to be shown; without it, 4 or two batches, at most 50.
     Events run between two yields, never within a step. `self.state` is None outside a session.
@@ -59,7 +61,7 @@ class ReactorPipeline(AsyncModel):
         super().__init_subclass__(**options)
         with declared_at(cls, "state"):
             yields = any("inference" in vars(owner) for owner in cls.__mro__ if not is_ours(owner))
-            if yields and class_annotating(cls, "state") is None:
+            if yields and class_annotating(cls, "state") is None and class_annotating(cls, "seat_state") is None:
                 raise without_state(cls)
 
     def inference(self) -> Iterator[Any] | AsyncIterator[Any]:

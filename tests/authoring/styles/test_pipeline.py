@@ -9,7 +9,7 @@ import pytest
 
 from reactor_runtime import Idle, InputState, ReactorPipeline
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.authoring.styles.model import declared_state
+from reactor_runtime.authoring.styles.model import declared_seat_state, declared_state
 from reactor_runtime.authoring.styles.pipeline import _IdleType, is_idle
 from reactor_runtime.errors import ClassError
 
@@ -56,6 +56,29 @@ def test_the_error_for_a_pipeline_without_state_has_the_fix() -> None:
         class Bad(ReactorPipeline):
             def inference(self) -> Iterator[Any]:
                 yield None
+
+
+def test_a_pipeline_with_a_state_of_its_seats_needs_no_other_state() -> None:
+    class Played(ReactorPipeline):
+        seat_state: State
+        seats = 2
+
+        def inference(self) -> Iterator[Any]:
+            yield None
+
+    assert declared_state(Played) is None
+    assert declared_seat_state(Played) is State
+
+
+def test_a_seat_state_of_another_type_is_no_state() -> None:
+    class Other(ReactorPipeline):
+        seat_state: dict[str, int]
+
+        def inference(self) -> Iterator[Any]:
+            yield None
+
+    with pytest.raises(ClassError, match="Other needs a state"):
+        Contract.of(Other)
 
 
 @pytest.mark.parametrize("hint", [int, dict[str, int], State | None, "State()"], ids=str)
