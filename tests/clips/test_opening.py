@@ -9,7 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageSequence
 
+from reactor_runtime.clips import opening
 from reactor_runtime.clips.clip import ClipTrack
+from reactor_runtime.clips.movie import FORMATS
 from reactor_runtime.clips.opening import open_clip
 from reactor_runtime.errors import ReactorError, UsageError
 from reactor_runtime.media import wav
@@ -18,8 +20,8 @@ from tests.clips.reading import codecs_of, duration_s, frames_of, sound_of
 
 FPS, RATE = 10, 48_000
 VIDEO, SOUND = ClipTrack("main_video"), ClipTrack("main_audio", RATE)
-MOVIES = ["clip.mp4", "clip.mkv"]
-FILES = [*MOVIES, "clip.gif", "clip.webp"]
+MOVIES = [f"clip{suffix}" for suffix in opening.MOVIES]
+FILES = [*MOVIES, *(f"clip{suffix}" for suffix in opening.ANIMATED_IMAGES)]
 
 
 def gradients(red: int, *, height: int = 48, width: int = 64) -> NDArray[np.uint8]:
@@ -43,6 +45,10 @@ def write(path: Path, frames: list[NDArray[np.uint8]], *, sound: NDArray[np.int1
         if sound is not None:
             clip.write_sound("main_audio", idx / FPS, sound[:, idx * RATE // FPS : (idx + 1) * RATE // FPS])
     return clip.close(len(frames) / FPS)
+
+
+def test_each_movie_has_a_format() -> None:
+    assert tuple(FORMATS) == opening.MOVIES
 
 
 REDS = list(range(0, 200, 10))
