@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from reactor_runtime.cluster.job import LOCAL, WorkerJob
+from reactor_runtime.errors import UsageError
+from reactor_runtime.options.run_options import RunOptions
 from reactor_runtime.server.options import Access, ServeOptions, TurnLimits
 from reactor_runtime.version import version
 from tests.cluster.simulation import MANIFEST
@@ -31,6 +33,19 @@ SHARED: dict[str, Any] = {
     "log_format": "json",
 }
 NOT_IN_ACCESS: Any = LOCAL["access"]
+
+
+# The options in `LOCAL` that the front reads itself.
+OF_FRONT = {"manifest", "merged_config", "host", "port", "max_waiting", "one_controller", "sessions", "access"}
+# The others, as given.
+REFUSED: dict[str, dict[str, Any]] = {
+    "sessions_per_model": {"sessions_per_model": 2},
+    "gpus": {"gpus": "0"},
+    "trace": {"trace": Path("trace.json")},
+    "record": {"record": Path("sessions")},
+    "record_video": {"record": Path("sessions"), "record_video": "jpeg"},
+    "reload": {"reload": "full"},
+}
 
 
 @pytest.fixture
@@ -115,3 +130,9 @@ def test_a_config_that_only_the_model_reads_is_a_part_of_the_job(tmp_path: Path)
         jobs.append(WorkerJob.of(options, cluster="test", worker="w-1", secret="5", project=str(tmp_path)))
     assert jobs[0].config_hash != jobs[1].config_hash
     assert WorkerJob.from_json(jobs[0].to_json()) == jobs[0]
+
+
+@pytest.mark.parametrize("name", sorted(LOCAL.keys() - OF_FRONT))
+def test_an_option_that_neither_front_nor_worker_reads_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="is not available with --on ray"):
+        RunOptions(**REFUSED[name]).refuse_on_cluster()
