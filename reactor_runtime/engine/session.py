@@ -84,8 +84,6 @@ class ModelSession:
         # Those that have left, until their @disconnected is due: the events that they have sent before come first.
         self.leaving: dict[str, ClientInfo] = {} if former is None else former.leaving
         self.deserted = False
-        # Whether reads that waited were interrupted, because no client was left.
-        self.waits_ended = False
         self.alarm = Alarm(clock)
         # The first rings when there is room for frames, the second when there is room for sound alone.
         self.room, self.sound_room = Alarm(clock), Alarm(clock)

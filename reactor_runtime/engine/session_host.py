@@ -102,8 +102,6 @@ class SessionHost:
         self.pause_steps = self._emitter.pause
         self._state = SessionState(served, sink.send)
         self._loop: asyncio.AbstractEventLoop | None = None
-        # Whether clients may come: the model has been loaded and warmed up.
-        self._is_open = False
         self._file_hook = FileHook(served, self.uploads, clock, self._check)
         reload = parts.reload
         self.reloader = (
@@ -165,7 +163,7 @@ class SessionHost:
     def end_soon(self, reason: str) -> None:
         """End the session for the model when the frames so far have been shown; any thread."""
         current = self._current
-        if current is None or self._loop is None or not self._is_open:
+        if current is None or self._loop is None or current[0].id == WARM_UP:
             return
         session = current[0]
 
@@ -202,11 +200,6 @@ class SessionHost:
         """Return what the newest step of an app has reported; None if it has not, and without a session."""
         return None if self._current is None else self._current[0].completed
 
-    @property
-    def keeps_sessions(self) -> bool:
-        """Return whether a session may continue after an exception: not the one of the warm-up."""
-        return self._is_open
-
     def send_message(self, message: ipc.ToServer) -> None:
         """Send a message to the server."""
         self._sink.send(message)
@@ -226,7 +219,6 @@ class SessionHost:
     async def serve(self) -> None:
         """Serve sessions until Shutdown, or until the model has crashed."""
         self._loop = asyncio.get_running_loop()
-        self._is_open = True
         self._serve_copy()
         self._driver.start()
         self._moderation.start()
@@ -304,7 +296,7 @@ class SessionHost:
         """Report something that is probably not meant; the page shows it in a session."""
         if self._current is not None:
             self._sink.send(ipc.ModelWarning(self._current[0].id, errors.to_json(warning)))
-        elif self._is_open:
+        else:
             logger.warning("%s", warning)
 
     def _notify_input(self) -> None:
@@ -356,6 +348,8 @@ class SessionHost:
         self, start: ipc.StartSession, former: ModelSession | None
     ) -> tuple[ModelSession, BaseException | None]:
         """Serve a session until its end, or until a request for steps resets it; return as `_run_session`."""
+        if not self._driver.runs_between_sessions:
+            self._serve_copy()
         client = self._client_info(start.client, "controller", start.joined_at_unix, start.seat)
         if former is not None and former.reset_for is not None:
             start = replace(start, seed=former.reset_for.seed)
@@ -414,8 +408,6 @@ class SessionHost:
 
     async def _run_session(self, session: ModelSession) -> BaseException | None:
         """Serve a session until its end; return the exception of the author's code that ended it."""
-        if self._is_open and not self._driver.runs_between_sessions:
-            self._serve_copy()
         dispatcher = self._driver.dispatcher(session)
         if self._current is not None:
             # The events since the reset wait there.
@@ -514,7 +506,6 @@ class SessionHost:
         """End a step that waits for a frame of the clients, who are all gone: their hooks come after it."""
         contract = self.served.contract
         if not session.clients and contract.style.has_steps and contract.follows_clients:
-            session.waits_ended = True
             self.inputs.interrupt()
 
     def _change_clients(self, session: ModelSession, dispatcher: Dispatcher, client: ClientInfo) -> None:

@@ -32,6 +32,10 @@ class BufferClosed(Exception):
     """The input has ended: the client left, or the model closed the buffer."""
 
 
+class ReadInterrupted(BufferClosed):
+    """The read has ended, and the buffer stays open for the next client."""
+
+
 class Item(Generic[T]):
     """Hold one array that a client sent, or the `file` that is decoded to one when it is read.
 

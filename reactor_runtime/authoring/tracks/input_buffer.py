@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Generic, TypeVar
 
-from reactor_runtime.authoring.tracks.backlog import CAPACITY, Backlog, BufferClosed, Claim, DecodeAhead, Item, ReadMode
+from reactor_runtime.authoring.tracks.backlog import (
+    CAPACITY,
+    Backlog,
+    BufferClosed,
+    Claim,
+    DecodeAhead,
+    Item,
+    ReadInterrupted,
+    ReadMode,
+)
 from reactor_runtime.clock import Clock
 
 T = TypeVar("T")
@@ -133,9 +142,9 @@ class ReaderQueue(Generic[T]):
         return reader.claim
 
     def check_interrupted(self, reader: Reader[T]) -> None:
-        """Raise BufferClosed for a reader that was interrupted."""
+        """Raise ReadInterrupted for a reader that was interrupted."""
         if reader.interrupted:
-            raise BufferClosed("the session has ended")
+            raise ReadInterrupted("the client has left")
 
     def wake_first(self) -> None:
         """Wake the first reader if its items are there or can't come any more."""
@@ -147,7 +156,7 @@ class ReaderQueue(Generic[T]):
             self._readers.popleft()
 
     def interrupt(self) -> None:
-        """Wake all readers; each raises BufferClosed."""
+        """Wake all readers; each raises ReadInterrupted."""
         for reader in self._readers:
             reader.interrupted = True
             reader.wake()
@@ -303,7 +312,7 @@ class InputBuffer(Generic[T]):
             self._settled = self._backlog.dropped
 
     def interrupt(self) -> None:
-        """Raise BufferClosed in all pending reads without closing the buffer."""
+        """Raise ReadInterrupted in all pending reads without closing the buffer."""
         with self._lock:
             self._queue.interrupt()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from reactor_runtime.authoring.styles.pipeline import is_idle
-from reactor_runtime.authoring.tracks.backlog import BufferClosed
+from reactor_runtime.authoring.tracks.backlog import BufferClosed, ReadInterrupted
 from reactor_runtime.engine.dispatch import Dispatcher
 from reactor_runtime.engine.drivers.connected import Connected
 from reactor_runtime.engine.drivers.driver import DriverParts, wait_for_code
@@ -180,13 +180,9 @@ class GeneratorDriver:
                     await self._step(session, dispatcher, steps)
                 except StopAsyncIteration:
                     break
-                except BufferClosed:
-                    if not session.waits_ended:
-                        raise
+                except ReadInterrupted:
                     # The author's code starts again for the next client.
                     return True
-                finally:
-                    session.waits_ended = False
                 yielded = True
         finally:
             self._steps = None

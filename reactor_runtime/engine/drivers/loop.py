@@ -41,7 +41,6 @@ class LoopDriver:
         self._run: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._swap = parts.swap
-        self._ended = False
 
     def dispatcher(self, session: ModelSession) -> Dispatcher:
         """Return a dispatcher for the events of `session`."""
@@ -85,7 +84,6 @@ class LoopDriver:
 
     async def aclose(self) -> None:
         """End `run()`; its `finally` runs."""
-        self._ended = True
         await self._end_run()
 
     def stalled(self) -> str:
@@ -171,7 +169,7 @@ class LoopDriver:
         if self._swap.pending:
             self._start_new_code()
             return
-        if self._ended or run.cancelled() or not self._swap.keep_session(_end_of(run)):
+        if run.cancelled() or not self._swap.keep_session(_end_of(run)):
             self._end(run)
             return
         self._run = None

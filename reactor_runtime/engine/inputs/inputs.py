@@ -220,7 +220,7 @@ class Inputs:
                 buffer.clear()
 
     def interrupt(self) -> None:
-        """Raise BufferClosed in the reads that wait; the buffers stay open."""
+        """Raise ReadInterrupted in the reads that wait; the buffers stay open."""
         with self._lock:
             for buffer in self._buffers.values():
                 buffer.interrupt()

@@ -32,6 +32,7 @@ from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.engine.session_state import States
+from reactor_runtime.engine.warm_up import WARM_UP
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
 from reactor_runtime.recording.entries import ReloadKind
 
@@ -146,11 +147,6 @@ class ReloadingHost(Protocol):
 
     @property
     def session(self) -> ModelSession | None: ...
-
-    @property
-    def keeps_sessions(self) -> bool:
-        """Return whether a session may continue after an exception; a step of the warm-up ends the engine."""
-        ...
 
     def send_message(self, message: ToServer) -> None: ...
 
@@ -308,10 +304,11 @@ class Reloader:
         """Return whether the session continues after an exception of the author's code, which is reported.
 
         Code on trial is replaced by the old code. Without a trial, and with `keeps_sessions`, no code runs until the
-        next reload; the same if the old code had failed.
+        next reload; the same if the old code had failed. An exception in the warm-up ends the engine.
         """
+        session = self._host.session
         trial, self._trial = self._trial, None
-        if trial is None and not (self._keeps_sessions and self._host.keeps_sessions):
+        if trial is None and (not self._keeps_sessions or (session is not None and session.id == WARM_UP)):
             return False
         found = session_failure(error, self._project)
         logger.error("%s", found, exc_info=errors.from_author(error))

@@ -447,7 +447,7 @@ async def test_interrupt_ends_readers_without_closing() -> None:
     bench.push_encoded(1)
     decoding, waiting = await bench.waiting(), await bench.waiting()
     bench.buffer.interrupt()
-    assert (await outcome(decoding), await outcome(waiting)) == ("BufferClosed", "BufferClosed")
+    assert (await outcome(decoding), await outcome(waiting)) == ("ReadInterrupted", "ReadInterrupted")
     assert not bench.buffer.closed
     bench.work_once()
     assert await bench.buffer.read() == [1]

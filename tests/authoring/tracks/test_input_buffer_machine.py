@@ -208,7 +208,7 @@ class Buffers(RuleBasedStateMachine):
     def interrupt(self) -> None:
         self.bench.buffer.interrupt()
         for waiting in self.waiting:
-            assert self.runner.run(outcome(waiting.task)) == "BufferClosed"
+            assert self.runner.run(outcome(waiting.task)) == "ReadInterrupted"
         self.waiting.clear()
 
     @invariant()
