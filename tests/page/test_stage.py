@@ -18,6 +18,7 @@ from reactor_runtime.server.routes.page_document import PageDocument
 from .bound import WALKER
 from .conftest import open_page
 from .fake_server import PAGE, FakeServer
+from .reloads import RELOADS
 from .schemas import SCHEMA, setter
 
 SLIDERS = {name: SCHEMA[name] for name in ("set_brightness", "set_steps")}
@@ -160,8 +161,9 @@ def test_the_code_is_one_click_away(page: Page, server: FakeServer) -> None:
 
 
 TEXTS = (
-    "h1, .status, #role, .metrics-chip, .tools-more, #reload, #drawer, .legend-hint, .caps kbd, .caps small, .caps figcaption, "
-    ".caps > span, .pill, .prompt textarea, .preset b, .chip-button, .touch-stick b, .touch button, .card p"
+    "h1, #headline, #role, .metrics-chip, .tools-more, #reload, #drawer, .legend-hint, .caps kbd, .caps small, "
+    ".caps figcaption, .caps > span, .pill, .prompt textarea, .preset b, .chip-button, .touch-stick b, .touch button, "
+    ".card p"
 )
 # The frame stays as it is painted here: the server sends no more.
 FILL = """fill => document.querySelectorAll(".screen canvas").forEach((canvas) => {
@@ -172,7 +174,8 @@ FILL = """fill => document.querySelectorAll(".screen canvas").forEach((canvas) =
 # The visible texts, with their colors and boxes.
 SEEN = """elements => elements.filter((element) => {
   const { width, height } = element.getBoundingClientRect();
-  return element.checkVisibility({ visibilityProperty: true }) && width > 0 && height > 0;
+  const isClipped = getComputedStyle(element).clipPath !== "none";
+  return element.checkVisibility({ visibilityProperty: true }) && width > 0 && height > 0 && !isClipped;
 }).map((element) => {
   const canvas = new OffscreenCanvas(1, 1).getContext("2d");
   canvas.fillStyle = getComputedStyle(element).color;
@@ -216,6 +219,7 @@ def test_text_over_any_frame_can_be_read(
 ) -> None:
     caption = SCHEMA["set_prompt"]["parameters"]["properties"]["prompt"] | {"examples": ["a fox", "a reef"]}
     server.script.events = {**WALKER, "set_prompt": setter("prompt", "", caption)}
+    server.script.reload = RELOADS["applied"]
     html = (PAGE / "index.html").read_text(encoding="utf-8")
     presets = PageSettings(presets={"Storm": {"prompt": "a storm"}})
     server.script.html = PageDocument(html, presets).render("aurora", server.url, None)
