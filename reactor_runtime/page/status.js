@@ -60,7 +60,9 @@ const descriptions = {
   }),
   ended: ({ reason = "", detail }) => {
     const [phase, headline] = CLOSED[/^(model_|failed)/.test(reason) ? 1011 : 1000];
-    return { phase, headline, detail: withoutPrefix(detail) || reason, button: AGAIN.includes(reason) && "Play again" };
+    // The message is for viewers too.
+    const told = reason === "idle" ? "You were idle" : withoutPrefix(detail) || reason;
+    return { phase, headline, detail: told, button: AGAIN.includes(reason) && "Play again" };
   },
   reconnecting: ({ code, detail, retryAt }) => {
     const [phase, headline] = CLOSED[code] ?? ["offline", "The server can't be reached"];

@@ -71,6 +71,12 @@ def test_a_silent_visitor_is_asked_and_answers_with_a_click(page: Page, server: 
     expect(page.locator("#notice")).to_be_hidden()
 
 
+def test_a_user_who_was_idle_reads_that(page: Page, server: FakeServer) -> None:
+    start(page, server)
+    server.broadcast("reactor.session", phase="ended", reason="idle", message="the controller was idle")
+    expect(page.locator("#notice-detail")).to_have_text("You were idle")
+
+
 @pytest.mark.parametrize("reason", ["turn_over", "finished"])
 def test_after_its_turn_the_page_comes_back_only_when_asked_to(page: Page, server: FakeServer, reason: str) -> None:
     start(page, server)
