@@ -55,13 +55,14 @@ OTHER_COMMANDS = {
     *("cd", "curl", "docker", "echo", "ffmpeg", "ffplay", "npm", "pip", "python", "pkill", "python3", "ray", "sudo"),
     *("kubectl", "modal", "pytest", "sbatch"),
 }
-# Not models: each has a test of its own.
+# Programs, and a model of several files: each has a test of its own.
 PROGRAMS = {
     "cell.py",
     "client.py",
     "clip.py",
     "episode.py",
     "header.py",
+    "match.py",
     "offline.py",
     "send.py",
     "steer.py",
