@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.server.running import RunningServer, listening, write_project
 from tests.server.test_seats import MODEL
@@ -74,3 +75,59 @@ def test_a_model_with_one_seat_loads_nothing_about_seats(page: Page, server: Fak
     expect(page.locator("#controls [name]").first).to_be_attached()
     assert not [url for url in asked if "seats" in url]
     expect(page.locator(".seats")).to_have_count(0)
+
+
+SCORES = """
+class World(InputState):
+    round: int = InputField(default=1, read_only=True)
+    speed: int = InputField(default=1, ge=1, le=9)
+
+
+class Player(InputState):
+    score: int = InputField(default=0, ge=0, le=50, read_only=True, widget="bar")
+    name: str = ""
+
+
+class Hit(ModelMessage):
+    points: int = MessageField(widget="value", label="Hit", unit="points")
+
+
+class MyModel(ReactorPipeline):
+    state: World
+    seat_state: Player
+    seats = 2
+    fps = 30
+
+    @event(name="shoot", bind=Key("space"))
+    async def shoot(self, client: ClientInfo):
+        seat = self.seats[client.seat]
+        seat.state.score += 10 + client.seat
+        self.state.round += 1
+        await client.send(Hit(points=10 + client.seat))
+
+    def inference(self):
+        while True:
+            yield [MyOutput(main_video=gray(60 + 60 * seat.number, 270, 480)) for seat in self.seats]
+"""
+
+
+def values(page: Page) -> Locator:
+    return page.get_by_role("group", name="Values").locator(".value:not([hidden])")
+
+
+def test_each_page_shows_the_values_of_its_seat_and_those_for_all(browser: Browser, tmp_path: Path) -> None:
+    with listening(write_project(tmp_path / "project", SCORES)) as server:
+        server.wait_for("ready in")
+        url = f"http://127.0.0.1:{server.port}"
+        with open_page(browser, url) as host, open_page(browser, url) as guest, open_page(browser, url) as viewer:
+            come(host)
+            come(guest)
+            guest.get_by_role("button", name="Shoot").click()
+            expect(values(host)).to_have_text(["Round2", "Score0"])
+            expect(values(guest)).to_have_text(["Round2", "Score11", "Hit11 points"])
+            host.get_by_role("button", name="Shoot").click()
+            expect(values(host)).to_have_text(["Round3", "Score10", "Hit10 points"])
+            expect(values(guest)).to_have_text(["Round3", "Score11", "Hit11 points"])
+            viewer.goto("/?role=viewer&seat=1")
+            expect(values(viewer)).to_have_text(["Round3", "Score11"])
+        server.stop()
