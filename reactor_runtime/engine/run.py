@@ -179,6 +179,8 @@ def _load(
         while_loading=loading_again,
     )
     sessions = load.sessions or contract.sessions_per_model
+    if load.one_controller and contract.sessions_per_model > sessions:
+        logger.info("a worker of a cluster serves one session: sessions_per_model has no effect")
     reloads_in_place = load.reload and sessions == 1
     with _progress_reported(contract.model, progress, outputs):
         model = author.make_model(contract, config.values, project)

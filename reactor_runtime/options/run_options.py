@@ -339,10 +339,14 @@ class RunOptions:
             "--trace": self.trace,
             "--sessions-per-model": self.sessions_per_model,
         }
+        hints = {
+            "--gpus": "--gpus-per-session requests GPUs of the cluster",
+            "--sessions-per-model": "a worker serves one session: --sessions says how many workers there are, and with "
+            "--gpus-per-session 0.5 two of them share a GPU",
+        }
         for name, value in given.items():
             if value:
-                hint = "--gpus-per-session requests GPUs of the cluster" if name == "--gpus" else "leave it out"
-                raise UsageError(f"{name} is not available with --on ray", hint=hint)
+                raise UsageError(f"{name} is not available with --on ray", hint=hints.get(name, "leave it out"))
 
     def record_directory(self) -> Path | None:
         """Return the directory for recordings, which is made. Raises UsageError if nothing can be written there."""
