@@ -6,11 +6,14 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from inspect import Parameter
+from types import FunctionType
 from typing import Any
 
+from reactor_runtime.authoring.code.annotations import Scope
 from reactor_runtime.authoring.code.records import make_dataclass
 from reactor_runtime.authoring.code.source import attached_location, declared_at, location_of
-from reactor_runtime.authoring.events.events import UPLOAD_EVENT, EventSpec, Hook, HookSpec, innermost
+from reactor_runtime.authoring.events.events import UPLOAD_EVENT, EventSpec, Hook, HookSpec, innermost, parameters_of
 from reactor_runtime.authoring.events.handlers import Handler, handlers_of
 from reactor_runtime.authoring.events.messages import ModelMessage, message_schema, message_type
 from reactor_runtime.authoring.events.moderate import METHOD, check_moderate, moderates
@@ -29,11 +32,12 @@ from reactor_runtime.authoring.tracks.discovery import find, is_ours
 from reactor_runtime.authoring.tracks.inputs import Input, inputs_of, join_all
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, is_made, tracks_of
 from reactor_runtime.authoring.types_hash import types_hash
-from reactor_runtime.authoring.uncallable import uncallable_methods
 from reactor_runtime.authoring.values.arguments import EventArguments
 from reactor_runtime.authoring.values.bindings import Source, check_together, shortcuts
 from reactor_runtime.authoring.values.fields import FieldSpec
 from reactor_runtime.authoring.values.jsonable import check_size
+from reactor_runtime.authoring.values.limits import NO_LIMITS
+from reactor_runtime.authoring.values.typespec import ValuePath, compile_type
 from reactor_runtime.errors import ClassError, Location, ReactorError
 
 
@@ -227,7 +231,7 @@ class Contract:
     @property
     def uncallable(self) -> list[str]:
         """Return the public methods whose annotated parameters clients could send, but which are no events."""
-        return uncallable_methods(self.model)
+        return _uncallable_methods(self.model)
 
     def _unused_moderation(self) -> list[ReactorError]:
         if self.moderates or not moderates(self.model):
@@ -390,3 +394,30 @@ def _messages(model: type, events: Iterable[EventSpec]) -> dict[str, type[ModelM
                     f"{name!r}; give one of them a class attribute name"
                 )
     return found
+
+
+def _uncallable_methods(cls: type) -> list[str]:
+    """Return the public methods of the author that have the form of an event, with annotated parameters, and are none.
+
+    Those that override a method of ours are not counted.
+    """
+    ours = {name for owner in cls.__mro__ if is_ours(owner) for name in vars(owner)}
+    others = {*ours, *handlers_of(cls)}
+    authors = [owner for owner in reversed(cls.__mro__) if not is_ours(owner)]
+    members = {name: value for owner in authors for name, value in vars(owner).items()}
+    public = {name: value for name, value in members.items() if not name.startswith("_") and name not in others}
+    return [name for name, value in public.items() if isinstance(value, FunctionType) and _could_be_event(value, cls)]
+
+
+def _could_be_event(method: FunctionType, cls: type) -> bool:
+    """Return whether clients could send all parameters of a method, of which it has some."""
+    parameters = parameters_of(method)
+    if inspect.isgeneratorfunction(method) or any(p.annotation is Parameter.empty for p in parameters):
+        return False
+    scope = Scope.of_class(cls, {}).of_handler(method, cls)
+    try:
+        for parameter in parameters:
+            compile_type(scope.resolve(parameter.annotation, ""), NO_LIMITS, ValuePath("", scope))
+    except TypeError:
+        return False
+    return bool(parameters)

@@ -6,21 +6,26 @@ Only the server starts it.
 from __future__ import annotations
 
 import atexit
+import builtins
+import contextlib
 import faulthandler
 import logging
 import os
 import signal
 import socket
 import sys
+import termios
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import FrameType
 
-from reactor_runtime.engine import line_input
 from reactor_runtime.ipc.server_gone import ServerGone
 from reactor_runtime.ipc.shortage import EXIT_SHORTAGE, is_shortage
 from reactor_runtime.ipc.subreaper import start_subreapers
 from reactor_runtime.logs import streams
+
+# The index of the local modes in what `tcgetattr` returns.
+_LFLAG = 3
 
 
 def main() -> int:
@@ -59,7 +64,7 @@ def _run() -> int:
     atexit.register(end)
     os.register_at_fork(after_in_child=lambda: atexit.unregister(end))
     streams.install()
-    line_input.install()
+    _read_lines_with_echo()
     from reactor_runtime.engine.run import run_engine
     from reactor_runtime.ipc.channel import Channel
 
@@ -94,6 +99,34 @@ def _restore_defaults() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is _do_nothing:
             signal.signal(number, signal.SIG_DFL)
+
+
+def _read_lines_with_echo() -> None:
+    """Make `input()` read lines with echo, as a debugger in the model needs it, if stdin is a terminal.
+
+    The server reads single keys of the terminal, and none while it has another mode; each line restores the mode.
+    """
+    if sys.stdin is None or not sys.stdin.isatty():
+        return
+    read = builtins.input
+
+    def read_line(prompt: object = "", /) -> str:
+        with _line_mode(0):
+            return read(prompt)
+
+    builtins.input = read_line
+
+
+@contextlib.contextmanager
+def _line_mode(descriptor: int) -> Iterator[None]:
+    before = termios.tcgetattr(descriptor)
+    mode = termios.tcgetattr(descriptor)
+    mode[_LFLAG] |= termios.ICANON | termios.ECHO
+    termios.tcsetattr(descriptor, termios.TCSANOW, mode)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 def _close(descriptors: Iterable[int]) -> None:
