@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from reactor_runtime.config import Override
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.recording.configs import ReplayConfig
-    from reactor_runtime.recording.entries import Metadata, Pieces
     from reactor_runtime.recording.file import SessionRecording
+    from reactor_runtime.recording.pieces import Metadata, Pieces
     from reactor_runtime.testing.comparison import Replay
     from reactor_runtime.testing.frame_diff import FrameDiff
 

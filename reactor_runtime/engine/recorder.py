@@ -42,7 +42,6 @@ from reactor_runtime.recording.entries import (
     FrameEntry,
     Header,
     MessageEntry,
-    Metadata,
     OutputEntry,
     ReadEntry,
     ReloadEntry,
@@ -51,6 +50,7 @@ from reactor_runtime.recording.entries import (
     to_pieces,
 )
 from reactor_runtime.recording.file import encode_array, require_extra
+from reactor_runtime.recording.pieces import Metadata
 from reactor_runtime.version import version
 
 logger = logging.getLogger(__name__)

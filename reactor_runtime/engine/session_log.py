@@ -12,7 +12,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
-from reactor_runtime.recording.entries import Metadata, ReloadKind
+from reactor_runtime.recording.pieces import Metadata, ReloadKind
 
 # Gets the file into which the server encodes a frame, b"" if it has not, and its quality.
 OnFile = Callable[[bytes, int], object]

@@ -8,26 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
+
+from reactor_runtime.recording.pieces import Metadata, Pieces, ReloadKind
 
 T = TypeVar("T")
 
 # The limits for a frame that a model may return, and for a piece of sound: two minutes at the highest rate.
 MOST_SIDE = 4096
 MOST_SAMPLES = 120 * 384_000
-# Of a JPEG that the model made.
-OWN_QUALITY = 0
-# Maps each track of an output to its arrays: one for each frame of a batch.
-Pieces = dict[str, list[NDArray[Any]]]
-# Maps tracks to the metadata of each frame of an output.
-Metadata = dict[str, list[dict[str, Any] | None]]
-# In this order: the model has its new code, it was loaded again, it could not be loaded, or it has its old code again
-# because the first step of the new code failed.
-ReloadKind = Literal["applied", "loaded", "failed", "reverted"]
 
 
 def shape_of(hash: str) -> tuple[int, ...]:

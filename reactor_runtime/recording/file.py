@@ -26,7 +26,6 @@ from reactor_runtime.errors import UsageError
 from reactor_runtime.recording.configs import parse_config
 from reactor_runtime.recording.contracts import check_contract, kinds_of
 from reactor_runtime.recording.entries import (
-    OWN_QUALITY,
     Count,
     EndEntry,
     Entry,
@@ -45,6 +44,7 @@ from reactor_runtime.recording.entries import (
     name_of,
     shape_of,
 )
+from reactor_runtime.recording.pieces import OWN_QUALITY
 from reactor_runtime.recording.records import (
     FIX,
     MOST_CHARACTERS,

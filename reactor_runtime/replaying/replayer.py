@@ -15,8 +15,9 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.recording.configs import ReplayConfig
-from reactor_runtime.recording.entries import Metadata, Pieces, hash_pieces, in_first_seat
+from reactor_runtime.recording.entries import hash_pieces, in_first_seat
 from reactor_runtime.recording.file import SessionRecording, read_recording
+from reactor_runtime.recording.pieces import Metadata, Pieces
 from reactor_runtime.replaying.frame_store import FrameStore
 from reactor_runtime.replaying.recorded_frames import RecordedFrames
 from reactor_runtime.testing.comparison import Replay

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from reactor_runtime.recording.entries import MessageEntry, Metadata, OutputEntry, Pieces, hash_pieces
+from reactor_runtime.recording.entries import MessageEntry, OutputEntry, hash_pieces
 from reactor_runtime.recording.file import SessionRecording
+from reactor_runtime.recording.pieces import Metadata, Pieces
 
 MOST_DIFFERENCES = 1000
 

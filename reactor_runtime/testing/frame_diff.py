@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from reactor_runtime.errors import WireError
 from reactor_runtime.media import jpeg
 from reactor_runtime.media.quality import psnr, ssim
-from reactor_runtime.recording.entries import OWN_QUALITY, OutputEntry, Pieces, hash_pieces
+from reactor_runtime.recording.entries import OutputEntry, hash_pieces
 from reactor_runtime.recording.file import SessionRecording
+from reactor_runtime.recording.pieces import OWN_QUALITY, Pieces
 from reactor_runtime.recording.records import refusing_damage
 from reactor_runtime.testing.comparison import Replay
 

@@ -29,8 +29,9 @@ from reactor_runtime.errors import ReactorError, UsageError, from_json
 from reactor_runtime.ipc.messages import ClientEvent, StartSession
 from reactor_runtime.recording.configs import ReplayConfig, comparable, config_differences, parse_config
 from reactor_runtime.recording.contracts import contract_differences, kinds_of
-from reactor_runtime.recording.entries import Metadata, to_pieces
+from reactor_runtime.recording.entries import to_pieces
 from reactor_runtime.recording.file import SessionRecording, StoredRead, read_recording
+from reactor_runtime.recording.pieces import Metadata
 from reactor_runtime.testing.comparison import Comparison, OnOutput, Replay
 from reactor_runtime.testing.recorder import OutputRecorder
 from reactor_runtime.testing.replayed_events import SESSION, ReplayedEvents

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from reactor_runtime.errors import UsageError
 from reactor_runtime.recording.entries import (
-    OWN_QUALITY,
     EndEntry,
     Entry,
     ErrorEntry,
@@ -27,6 +26,7 @@ from reactor_runtime.recording.entries import (
     UploadEntry,
 )
 from reactor_runtime.recording.file import RecordingWriter, SessionRecording, read_recording
+from reactor_runtime.recording.pieces import OWN_QUALITY
 from reactor_runtime.testing import replay
 from tests.testing.test_session_replay import Mixer
 

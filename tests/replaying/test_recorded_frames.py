@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.recording.entries import EventEntry, Header, KeptEntry, OutputEntry, ReloadEntry
+from reactor_runtime.recording.entries import (
+    EventEntry,
+    Header,
+    KeptEntry,
+    OutputEntry,
+    ReloadEntry,
+)
 from reactor_runtime.recording.file import SessionRecording, StoredReload
 from reactor_runtime.replaying.recorded_frames import MOST_MARKS, RecordedFrames, marks_of
 

@@ -12,8 +12,8 @@ import pytest
 from reactor_runtime.client import Frame
 from reactor_runtime.media import jpeg
 from reactor_runtime.media.quality import psnr
-from reactor_runtime.recording.entries import OWN_QUALITY
 from reactor_runtime.recording.file import SessionRecording, read_recording
+from reactor_runtime.recording.pieces import OWN_QUALITY
 from tests.cli.command import reactor
 from tests.server.running import serving, write_project
 from tests.server.session_client import several, visiting

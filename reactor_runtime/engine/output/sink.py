@@ -18,7 +18,7 @@ from reactor_runtime.ipc.messages import Bundle, BundleFrame, BundleSound, Event
 from reactor_runtime.ipc.ring import RingWriter, room_for
 from reactor_runtime.media import jpeg
 from reactor_runtime.media.jpeg_frame import JpegFrame
-from reactor_runtime.recording.entries import OWN_QUALITY
+from reactor_runtime.recording.pieces import OWN_QUALITY
 
 
 @dataclass(frozen=True, slots=True)

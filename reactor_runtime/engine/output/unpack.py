@@ -30,7 +30,7 @@ from reactor_runtime.media.jpeg_frame import JpegFrame, Payload, pixels_of
 from reactor_runtime.media.metadata import metadata_text
 from reactor_runtime.media.sound import pieces_of
 from reactor_runtime.media.split import BATCH, split
-from reactor_runtime.recording.entries import Metadata
+from reactor_runtime.recording.pieces import Metadata
 
 NO_METADATA: Mapping[str, Any] = MappingProxyType({})
 NO_FILES: Mapping[str, OnFile] = MappingProxyType({})

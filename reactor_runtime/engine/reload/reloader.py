@@ -34,7 +34,7 @@ from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.engine.session_state import States
 from reactor_runtime.engine.warm_up import WARM_UP
 from reactor_runtime.ipc.messages import Described, Reloaded, ToServer
-from reactor_runtime.recording.entries import ReloadKind
+from reactor_runtime.recording.pieces import ReloadKind
 
 logger = logging.getLogger(__name__)
 
