@@ -163,7 +163,7 @@ def test_a_model_without_output_is_an_error_with_a_hint(tmp_path: Path) -> None:
     assert "error: the model has no output to measure" in done.err
 
 
-@pytest.mark.parametrize(("sent", "code"), [("SIGTERM", 130), ("SIGHUP", -signal.SIGHUP), ("SIGKILL", -signal.SIGKILL)])
+@pytest.mark.parametrize(("sent", "code"), [("SIGTERM", 130), ("SIGKILL", -signal.SIGKILL)])
 def test_the_server_ends_with_the_command(tmp_path: Path, sent: str, code: int) -> None:
     telling = MODEL.replace(
         "    def load(self, config):\n", "    def load(self, config):\n        os.write(2, b'loading\\n')\n"
