@@ -45,7 +45,6 @@ from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.logs.logger import get_logger
 from reactor_runtime.paths import get_weights_path
 from reactor_runtime.serving import asgi, serve
-from reactor_runtime.version import version
 
 # Sorted by code points, as Python's own `sorted` does.
 __all__ = [  # noqa: RUF022
@@ -121,7 +120,6 @@ __all__ = [  # noqa: RUF022
     "session_started",
 ]
 
-__version__ = version()
 # The metadata of a frame.
 Metadata = dict | bytes  # type: ignore[type-arg]  # for isinstance too
 
@@ -144,6 +142,8 @@ if TYPE_CHECKING:
         all_output_tracks,
     )
     from reactor_runtime.testing.executor import PipelineExecutor, StepResult
+
+    __version__: str
 else:
     # Modules that most models do not need, such as the engine, and the names they define.
     _LATER = {
@@ -168,6 +168,11 @@ else:
     }
 
     def __getattr__(name: str) -> object:
+        # It is read from the files of the installation.
+        if name == "__version__":
+            from reactor_runtime.version import version
+
+            return globals().setdefault(name, version())
         for module, names in _LATER.items():
             if name in names:
                 from importlib import import_module
