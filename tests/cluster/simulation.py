@@ -344,9 +344,9 @@ class Simulation:
 
     def arrive(self, name: str, *, resume: str = "", returning: str = "", follows_redirects: bool = True) -> None:
         """Connect a controller to the front."""
-        metrics = self.fleet.admission.settings.metrics
+        options = self.fleet.admission.settings.client_options
         client = self.clients[name] = Client(
-            Role.CONTROLLER, "127.0.0.1", self.clock, metrics, follows_redirects=follows_redirects, id=name
+            Role.CONTROLLER, "127.0.0.1", options, follows_redirects=follows_redirects, id=name
         )
         self.fleet.admission.attach(client, resume, returning=returning)
 

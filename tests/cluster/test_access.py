@@ -9,6 +9,7 @@ from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 
 INTERNET, OFFICE = "203.0.114.7", "10.2.3.4"
 
@@ -30,10 +31,13 @@ INTERNET, OFFICE = "203.0.114.7", "10.2.3.4"
 def test_clients_of_the_internet_are_relayed_from_private_workers(url: str, address: str, redirects: bool) -> None:
     access = WorkerAccess("w-1", TicketIssuer("secret", "test", "f-1"), relays_all=False)
     access.set_place(WorkerPlaced("w-1", url, url, "node-1"))
-    assert access.redirects(Client(Role.CONTROLLER, address, SystemClock(), follows_redirects=True)) == redirects
+    assert (
+        access.redirects(Client(Role.CONTROLLER, address, ClientOptions(SystemClock()), follows_redirects=True))
+        == redirects
+    )
 
 
 def test_clients_that_follow_no_redirects_are_relayed() -> None:
     access = WorkerAccess("w-1", TicketIssuer("secret", "test", "f-1"), relays_all=False)
     access.set_place(WorkerPlaced("w-1", "https://gpu-1.models.example", "", "node-1"))
-    assert not access.redirects(Client(Role.CONTROLLER, INTERNET, SystemClock()))
+    assert not access.redirects(Client(Role.CONTROLLER, INTERNET, ClientOptions(SystemClock())))

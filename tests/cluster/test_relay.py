@@ -14,6 +14,7 @@ from websockets.http11 import Request, Response
 
 from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import ENCODINGS
 from reactor_runtime.wire.codec import decode_text
@@ -30,7 +31,7 @@ from tests.timeouts import TIMEOUT_S
 
 
 def new_client() -> Client:
-    return Client(Role.CONTROLLER, "127.0.0.1", FakeClock())
+    return Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(FakeClock()))
 
 
 async def end_of(url: str) -> RelayEnd:
@@ -191,7 +192,7 @@ async def test_a_relayed_client_takes_no_video_streams_and_what_is_no_frame_pass
         async for message in connection:
             arrived.put_nowait(message)
 
-    client = Client(Role.CONTROLLER, "127.0.0.1", FakeClock())
+    client = Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(FakeClock()))
     client.outbox.set_view(View(codecs=("h264", "jpeg")))
     async with worker(handle) as url:
         queued = asyncio.Event()
@@ -225,7 +226,7 @@ async def test_frames_of_another_encoding_are_relayed_as_frames() -> None:
         async for message in connection:
             arrived.put_nowait(message)
 
-    client = Client(Role.CONTROLLER, "127.0.0.1", FakeClock(), encodings=(*ENCODINGS, PNG))
+    client = Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(FakeClock(), encodings=(*ENCODINGS, PNG)))
     client.outbox.set_view(View(codecs=("png",)))
     async with worker(handle) as url:
         queued = asyncio.Event()

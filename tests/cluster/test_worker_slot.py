@@ -14,6 +14,7 @@ from reactor_runtime.cluster.front.relay import Failure, RelayEnd
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import slot_status
 from reactor_runtime.server.workers.engine import EnginePhase
@@ -141,7 +142,7 @@ async def test_a_viewer_takes_its_worker_out_of_service_only_if_it_can_not_be_re
     failure: Failure, serves: bool
 ) -> None:
     async with one_worker() as front:
-        viewer = Client(Role.VIEWER, "127.0.0.1", front.simulation.clock)
+        viewer = Client(Role.VIEWER, "127.0.0.1", ClientOptions(front.simulation.clock))
         front.slot.subscribers._relay_ended(viewer, RelayEnd(CloseCode.FULL, "", failure))
         await front.arrive("a")
         assert front.simulation.waiting == ([] if serves else ["a"])
@@ -172,7 +173,7 @@ async def test_a_worker_whose_relays_fail_again_within_a_second_gets_no_client_f
 
 async def test_a_relayed_client_gets_no_frame_of_another_session_after_its_own_has_begun() -> None:
     async with one_worker() as front:
-        client = Client(Role.CONTROLLER, "127.0.0.1", front.simulation.clock)
+        client = Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(front.simulation.clock))
         client.outbox.offer_frame(frame_of(1))
         front.slot.start_session(client)
         assert client.outbox.take_next() == (None, None)

@@ -11,6 +11,7 @@ from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.ring import RingReader, create_memory
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
@@ -99,7 +100,7 @@ class AdmissionFixture:
         returning: str = "",
         address: str = "127.0.0.1",
     ) -> Client:
-        client = Client(role, address, self.clock, watches=watches)
+        client = Client(role, address, ClientOptions(self.clock), watches=watches)
         self.admission.attach(client, resume, session, returning=returning)
         return client
 

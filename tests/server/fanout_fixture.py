@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.fanout import SLICE_S, Broadcast, Fanout
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.encoding.encoded import EncodedSound, MediaFile
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.media_header import MediaHeader
@@ -29,7 +30,7 @@ class FanoutFixture:
 
     def add_client(self, *, first: bool = False, view: View | None = None) -> Client:
         """Add a client that takes each item at once."""
-        client = Client(Role.VIEWER, "127.0.0.1", self.clock, self.metrics)
+        client = Client(Role.VIEWER, "127.0.0.1", ClientOptions(self.clock, self.metrics))
         if view is not None:
             client.outbox.set_view(view)
         self.taken[client] = []

@@ -10,18 +10,15 @@ import secrets
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from reactor_runtime.clock import Clock
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, Item, Outbox
 from reactor_runtime.server.encoding.encoded import MediaFile
-from reactor_runtime.server.encoding.encodings import ENCODINGS
 from reactor_runtime.server.encoding.ladder import Ladder
-from reactor_runtime.server.encoding.track_encoding import TrackEncoding
-from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
@@ -71,13 +68,11 @@ class Client:
         self,
         role: Role,
         address: str,
-        clock: Clock,
-        metrics: Metrics | None = None,
+        options: ClientOptions,
         *,
         watches: bool = False,
         only: View | None = None,
         full_size_only: bool = False,
-        encodings: Sequence[TrackEncoding] = ENCODINGS,
         follows_redirects: bool = False,
         id: str = "",
         used_s: float = 0.0,
@@ -85,13 +80,13 @@ class Client:
         room: str = "",
         seat: int | None = None,
     ) -> None:
-        self.metrics = metrics or Metrics()
+        self.metrics = options.metrics
         self.id = id or f"c-{secrets.token_hex(4)}"
         # The fields of every log line about this client.
         self.ids = {"client": self.id}
         self.role = role
         self.address = address
-        self.clock = clock
+        self.clock = clock = options.clock
         self.watches = watches
         self.follows_redirects = follows_redirects
         self.stepped = stepped
@@ -105,9 +100,7 @@ class Client:
         # Messages in both directions pass through this, unread.
         self.upstream: Upstream | None = None
         self.joined_at_unix = time.time()
-        self.outbox = Outbox(
-            clock, self.metrics, only, encodings, full_size_only=full_size_only, may_acknowledge=only is None
-        )
+        self.outbox = Outbox(options, only, full_size_only=full_size_only, may_acknowledge=only is None)
         self._takes_messages = only is None
         self._catch_up: Callable[[Client], None] | None = None
         self.closing: Closing | None = None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from reactor_runtime.clock import Clock
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.track_sender import TrackSender
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile, VideoPiece
-from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS, choose_encoding
+from reactor_runtime.server.encoding.encodings import DEFAULT, choose_encoding
 from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
-from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.codec import size_bytes_of
 from reactor_runtime.wire.messages import View
 
@@ -89,37 +88,34 @@ class Outbox:
     has encoded; the cohort encodes no further piece until these are taken. Items are sent in the order in which they
     were queued, but a frame that waits for an acknowledgement, or for the rate of the view, holds back no other item.
 
-    `encodings` are those that the client can choose from in its view. With `full_size_only` the client is sent no frame
-    that was scaled down; without `may_acknowledge` it acknowledges none. After `keep_media` no frame is replaced and no
-    sound dropped: both are sent in order with the messages.
+    With `full_size_only` the client is sent no frame that was scaled down; without `may_acknowledge` it acknowledges
+    none. After `keep_media` no frame is replaced and no sound dropped: both are sent in order with the messages.
     """
 
     def __init__(
         self,
-        clock: Clock,
-        metrics: Metrics | None = None,
+        options: ClientOptions,
         view: View | None = None,
-        encodings: Sequence[TrackEncoding] = ENCODINGS,
         *,
         full_size_only: bool = False,
         may_acknowledge: bool = True,
     ) -> None:
         self._may_acknowledge = may_acknowledge
-        self._metrics = metrics or Metrics()
+        self._metrics = options.metrics
         self.counters = Counters()
         # Nothing is queued any more.
         self.finished = False
         self.view = view or View()
         self._full_size_only = full_size_only
-        self._encodings = encodings
+        self._encodings = options.encodings
         # The encoding of the client's files; a video stream has one of its own.
-        self.encoding = choose_encoding(self.view.codecs or (), encodings)
+        self.encoding = choose_encoding(self.view.codecs or (), self._encodings)
         self.sounds = SoundQueue()
         # By track; they stay when the view leaves a track out, since they know the network.
         self.track_senders: dict[str, TrackSender] = {}
         # Wakes the socket sender.
         self._on_queued: Callable[[], object] = _nothing
-        self._clock = clock
+        self._clock = options.clock
         # Each queued item gets the next number; the item with the lowest one is sent first.
         self._orders = itertools.count(1)
         # Messages with their sizes, and frames and sound that are kept, whose size here is 0.

@@ -86,9 +86,8 @@ class _Streams(Generic[S]):
             del head.headers["Content-Length"]
             return head
         address = request.client.host if request.client is not None else "unknown"
-        metrics, painted = self._services.admission.settings.metrics, _is_painted(request)
-        clock, full_size = self._services.clock, not painted
-        viewer = Client(Role.VIEWER, address, clock, metrics, only=view, full_size_only=full_size, seat=seat)
+        options, full_size = self._services.admission.settings.client_options, not _is_painted(request)
+        viewer = Client(Role.VIEWER, address, options, only=view, full_size_only=full_size, seat=seat)
         self._services.admission.attach(viewer, session=session)
         if viewer.closing is not None:
             return _refusal(503, viewer.closing.reason, {"Retry-After": "5"})

@@ -153,8 +153,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     client = Client(
         role,
         address,
-        services.clock,
-        services.admission.settings.metrics,
+        services.admission.settings.client_options,
         watches=watches,
         follows_redirects=websocket.query_params.get("redirect") == "1",
         id=ids.get("client", ""),

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.server.delivery.client import Client
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.encoding.encoded import Snapshot
 from reactor_runtime.server.encoding.encodings import encoding_names
 from reactor_runtime.server.options import ServeOptions
@@ -41,6 +42,11 @@ class SlotSettings:
     def encodings(self) -> list[str]:
         """Return the names of the encodings of video that clients can choose from."""
         return encoding_names(self.options.codec)
+
+    @property
+    def client_options(self) -> ClientOptions:
+        """Return what all clients of the server share."""
+        return ClientOptions(self.clock, self.metrics)
 
     def name_of(self, contract: Mapping[str, Any] | None) -> str:
         """Return the model's name: that of the manifest, or else the one its class declares."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.cohorts import VideoDelivery
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile
 from reactor_runtime.server.encoding.encoder import Encoder, JobBatch
@@ -124,7 +125,7 @@ class Viewer:
     ) -> None:
         self.stage = stage
         self.bits_per_s, self.delay_s, self.paint_s = bits_per_s, delay_s, paint_s
-        self.client = Client(Role.VIEWER, "127.0.0.1", stage.clock, stage.metrics)
+        self.client = Client(Role.VIEWER, "127.0.0.1", ClientOptions(stage.clock, stage.metrics))
         self.shown: list[tuple[float, int, str]] = []
         self.kinds: list[str] = []
         self.keys: list[int] = []

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.media import jpeg
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.outbox import MOST_KEPT, MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS
@@ -39,12 +40,12 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def outbox(clock: FakeClock) -> Outbox:
-    return Outbox(clock)
+    return Outbox(ClientOptions(clock))
 
 
 async def test_frames_that_are_sent_are_counted_by_track_encoding_and_rung(clock: FakeClock) -> None:
     metrics = Metrics()
-    outbox = Outbox(clock, metrics)
+    outbox = Outbox(ClientOptions(clock, metrics))
     for seq in range(2):
         outbox.offer_frame(frame(seq))
         await drain(outbox)
@@ -82,7 +83,7 @@ def test_media_that_is_kept_is_sent_in_order_with_messages_and_none_is_replaced(
 
 def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:
     metrics = Metrics()
-    outbox = Outbox(clock, metrics, View(tracks=("left",)))
+    outbox = Outbox(ClientOptions(clock, metrics), View(tracks=("left",)))
     outbox.skip_frame("left", "viewers")
     outbox.skip_frame("right", "viewers")
     assert (outbox.counters.offered, outbox.counters.skipped, metrics.skipped.counts["viewers"]) == (1, 1, 1)
@@ -230,7 +231,7 @@ async def test_a_client_gets_the_tracks_of_its_view(outbox: Outbox) -> None:
 
 async def test_a_frame_that_is_not_in_the_encoding_of_the_client_is_sent_in_the_default_one(clock: FakeClock) -> None:
     metrics = Metrics()
-    outbox = Outbox(clock, metrics, View(codecs=("png",)), (*ENCODINGS, PNG))
+    outbox = Outbox(ClientOptions(clock, metrics, encodings=(*ENCODINGS, PNG)), View(codecs=("png",)))
     outbox.offer_frame(frame(1))
     assert await drain(outbox) == [b"video 1"]
     assert dict(metrics.frames.sent) == {("video", "jpeg", 0): 1}
@@ -240,7 +241,7 @@ async def test_a_frame_that_is_not_in_the_encoding_of_the_client_is_sent_in_the_
 def test_a_frame_without_a_file_that_the_client_can_decode_is_not_queued(
     clock: FakeClock, encoding: TrackEncoding
 ) -> None:
-    outbox = Outbox(clock, encodings=(*ENCODINGS, PNG))
+    outbox = Outbox(ClientOptions(clock, encodings=(*ENCODINGS, PNG)))
     frame_alone = replace(frame(1), files={encoding: frame(1).files[DEFAULT]})
     assert not outbox.accepts(frame_alone)
     outbox.offer_frame(frame_alone)
@@ -248,7 +249,7 @@ def test_a_frame_without_a_file_that_the_client_can_decode_is_not_queued(
 
 
 async def test_a_frame_that_waits_is_sent_when_the_client_changes_its_encoding(clock: FakeClock) -> None:
-    outbox = Outbox(clock, encodings=(*ENCODINGS, PNG))
+    outbox = Outbox(ClientOptions(clock, encodings=(*ENCODINGS, PNG)))
     outbox.offer_frame(frame(1))
     outbox.set_view(View(codecs=("png",)))
     assert await drain(outbox) == [b"video 1"]
@@ -370,7 +371,7 @@ def test_a_held_frame_differs_only_in_its_flag() -> None:
 @given(st.lists(st.sampled_from(["message", "frame", "sound", "take"]), max_size=60))
 def test_order_is_kept_and_nothing_is_sent_twice(actions: list[str]) -> None:
     async def play() -> None:
-        outbox = Outbox(FakeClock())
+        outbox = Outbox(ClientOptions(FakeClock()))
         messages: list[str] = []
         taken: list[str | bytes] = []
         for number, action in enumerate(actions):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encodings import DEFAULT
@@ -27,7 +28,9 @@ class Room:
             on_leave=lambda client: self.news.append(("leave", client)),
         )
         self.subscribers.set_seats(2)
-        self.clients = [Client(Role.CONTROLLER, "127.0.0.1", FakeClock(), seat=seat) for seat in range(2)]
+        self.clients = [
+            Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(FakeClock()), seat=seat) for seat in range(2)
+        ]
         for client in self.clients:
             self.subscribers.join(client, controls=True)
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.outbox import Item, Outbox
 from reactor_runtime.server.delivery.socket_sender import SocketSender
 from reactor_runtime.server.encoding.encoded import EncodedFrame
@@ -39,7 +40,7 @@ class RunningSender:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.outbox = Outbox(self.clock)
+        self.outbox = Outbox(ClientOptions(self.clock))
         self.socket = OneItemSocket()
         self.sent: list[tuple[Item, float]] = []
         sender = SocketSender(

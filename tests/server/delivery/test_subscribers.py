@@ -8,6 +8,7 @@ import pytest
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile, Snapshot
 from reactor_runtime.server.encoding.encodings import DEFAULT
@@ -24,7 +25,7 @@ def frame(seq: int, track: str = "left") -> EncodedFrame:
 
 
 def viewer(subscribers: Subscribers) -> Client:
-    client = Client(Role.VIEWER, "127.0.0.1", FakeClock())
+    client = Client(Role.VIEWER, "127.0.0.1", ClientOptions(FakeClock()))
     subscribers.join(client)
     return client
 
@@ -137,7 +138,7 @@ async def test_cleared_frames_and_sound_do_not_reach_a_client_that_has_not_sent_
 async def test_a_view_gives_no_frames_to_a_client_in_the_wait_queue() -> None:
     subscribers = Subscribers()
     subscribers.show_frame(frame(1))
-    waiting = Client(Role.CONTROLLER, "127.0.0.1", FakeClock())
+    waiting = Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(FakeClock()))
     subscribers.set_view(waiting, View(paused=True))
     subscribers.set_view(waiting, View())
     assert await seen(waiting) == []
@@ -145,7 +146,7 @@ async def test_a_view_gives_no_frames_to_a_client_in_the_wait_queue() -> None:
 
 async def test_a_frames_only_client_gets_no_message_and_is_not_given_up() -> None:
     subscribers = Subscribers()
-    client = Client(Role.VIEWER, "127.0.0.1", FakeClock(), only=View(tracks=("right",)))
+    client = Client(Role.VIEWER, "127.0.0.1", ClientOptions(FakeClock()), only=View(tracks=("right",)))
     subscribers.join(client)
     for number in range(2000):
         subscribers.send_message("progress", {"step": number})
@@ -164,7 +165,7 @@ def small(seq: int) -> EncodedFrame:
 
 def recorder(subscribers: Subscribers) -> Client:
     only = View(tracks=("left",))
-    client = Client(Role.VIEWER, "127.0.0.1", FakeClock(), only=only, full_size_only=True)
+    client = Client(Role.VIEWER, "127.0.0.1", ClientOptions(FakeClock()), only=only, full_size_only=True)
     subscribers.join(client)
     return client
 
@@ -183,7 +184,7 @@ async def test_a_recorder_gets_the_latest_frame_in_full_size_and_a_browser_as_it
     encoder = HandEncoder()
     subscribers = Subscribers(latest_frames=LatestFrames(encoder))
     subscribers.show_frame(small(1))
-    browser = Client(Role.VIEWER, "127.0.0.1", FakeClock(), only=View(tracks=("left",)))
+    browser = Client(Role.VIEWER, "127.0.0.1", ClientOptions(FakeClock()), only=View(tracks=("left",)))
     subscribers.join(browser)
     assert await seen(browser) == [("left", 1, True)]
     first, second = recorder(subscribers), recorder(subscribers)

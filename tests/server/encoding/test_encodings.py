@@ -17,6 +17,7 @@ from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
 from reactor_runtime.media import jpeg
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.latest_frames import LatestFrames
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.delivery.subscribers import Subscribers
@@ -54,14 +55,8 @@ class Delivery:
 
     def join(self, view: View, *, full_size_only: bool = False) -> Client:
         """Add a client that chooses its encoding after it has joined, as a WebSocket does."""
-        client = Client(
-            Role.VIEWER,
-            "127.0.0.1",
-            self.clock,
-            self.metrics,
-            full_size_only=full_size_only,
-            encodings=REGISTERED,
-        )
+        options = ClientOptions(self.clock, self.metrics, REGISTERED)
+        client = Client(Role.VIEWER, "127.0.0.1", options, full_size_only=full_size_only)
         self.subscribers.join(client)
         self.subscribers.set_view(client, view)
         return client

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT
@@ -41,7 +42,7 @@ class Network:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self.outbox = Outbox(self.clock)
+        self.outbox = Outbox(ClientOptions(self.clock))
         self._random = random.Random(3)
         self._kept: deque[tuple[int, float]] = deque()  # in the kernel: seq, bits that are left
         self._way: deque[tuple[float, int]] = deque()

@@ -4,6 +4,7 @@ import json
 import random
 
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.sessions.admission import Loss
 from reactor_runtime.server.sessions.queue_positions import QueuePositions
 from reactor_runtime.server.sessions.wait_queue import WaitQueue
@@ -23,7 +24,7 @@ class Queue:
 
     def come(self, count: int) -> None:
         for _ in range(count):
-            client = Client(Role.CONTROLLER, "127.0.0.1", self.clock)
+            client = Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(self.clock))
             self.clients.append(client)
             self.wait_queue.join(client, free=0)
             self.positions.send_changes()

@@ -10,6 +10,7 @@ import pytest
 
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import ServedSession
 from reactor_runtime.wire.messages import Event, View
@@ -33,7 +34,7 @@ def services() -> Iterator[AdmissionFixture]:
 
 
 def come(services: AdmissionFixture, *, room: str = "", seat: int | None = None, resume: str = "") -> Client:
-    client = Client(Role.CONTROLLER, "127.0.0.1", services.clock, room=room, seat=seat)
+    client = Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(services.clock), room=room, seat=seat)
     services.admission.attach(client, resume)
     return client
 
@@ -84,7 +85,7 @@ async def test_the_state_of_a_seat_is_sent_to_that_seat(services: AdmissionFixtu
     first = come(services)
     started = ipc.Started(services.session, services.clock.now(), {"speed": 1}, [{"move": n} for n in range(SEATS)])
     services.say(started)
-    second, viewer = come(services), Client(Role.VIEWER, "127.0.0.1", services.clock, seat=1)
+    second, viewer = come(services), Client(Role.VIEWER, "127.0.0.1", ClientOptions(services.clock), seat=1)
     services.admission.attach(viewer, session=services.session)
     assert (await told(second))[0][1]["state"] == {"speed": 1, "move": 1}
     assert (await told(viewer))[0][1]["state"] == {"speed": 1, "move": 1}
@@ -99,7 +100,7 @@ async def test_the_state_of_a_seat_is_sent_to_that_seat(services: AdmissionFixtu
 
 async def test_a_viewer_that_changes_the_seat_gets_its_welcome_and_latest_frame(services: AdmissionFixture) -> None:
     begun(services, 2)
-    viewer = Client(Role.VIEWER, "127.0.0.1", services.clock)
+    viewer = Client(Role.VIEWER, "127.0.0.1", ClientOptions(services.clock))
     services.admission.attach(viewer)
     await told(viewer)
     frame = jpeg_frame(3)
@@ -178,8 +179,8 @@ async def test_a_seat_that_was_left_counts_no_longer_for_its_address(services: A
 
     def place() -> int:
         """Return the position that another client of this address would have behind those of another one."""
-        others = [Client(Role.CONTROLLER, "10.0.0.1", services.clock) for _ in range(4)]
-        mine = Client(Role.CONTROLLER, "127.0.0.1", services.clock)
+        others = [Client(Role.CONTROLLER, "10.0.0.1", ClientOptions(services.clock)) for _ in range(4)]
+        mine = Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(services.clock))
         for each in (*others, mine):
             queue.join(each, free=9)
         found = list(queue.waiting).index(mine)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
@@ -23,7 +24,7 @@ OPTIONS: dict[str, Any] = {"limits": TurnLimits(max_session_s=60, resume_grace_s
 def session() -> ServedSession:
     clock, engine, subscribers = FakeClock(), FakeEngine(), SeatedSubscribers()
     playout = Playout(clock, HandEncoder(), subscribers, engine.send, Metrics())
-    controller = Client(Role.CONTROLLER, "127.0.0.1", clock)
+    controller = Client(Role.CONTROLLER, "127.0.0.1", ClientOptions(clock))
     session = ServedSession(
         controller,
         subscribers,

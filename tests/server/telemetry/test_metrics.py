@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from reactor_runtime.ipc.messages import Bundle, BundleFrame
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.outbox import Outbox
 from reactor_runtime.server.encoding.encoded import Encoded, MediaFile
 from reactor_runtime.server.telemetry.metrics import MOST_VALUES, OTHER, Histogram, LabelledCounter, Metrics
@@ -153,7 +154,7 @@ def test_encoded_and_sent_frames_are_counted_by_rung() -> None:
     metrics.encoded([Encoded((whole,), (), 1.0, 1.5, thread=7), Encoded((smaller,), (), 1.25, 2.0, thread=8)])
     assert metrics.frames.encoded == {("video", "jpeg", rung): 1 for rung in (0, 3, 5)}
     assert (metrics.encode_s.buckets()[-1], metrics.encode_s.sum) == (("+Inf", 1), 1.0)
-    outbox = Outbox(FakeClock(), metrics)
+    outbox = Outbox(ClientOptions(FakeClock(), metrics))
     outbox.offer_frame(frame)
     outbox.take_next()
     assert metrics.frames.sent == {("video", "jpeg", 0): 1}
@@ -170,7 +171,7 @@ def test_a_copy_does_not_change() -> None:
 @pytest.mark.parametrize("reason", ["socket", "window", "rate"])
 def test_a_frame_is_skipped_for_a_reason(reason: str) -> None:
     clock, metrics = FakeClock(), Metrics()
-    outbox = Outbox(clock, metrics)
+    outbox = Outbox(ClientOptions(clock, metrics))
     if reason == "rate":
         outbox.set_view(View(max_fps=1.0))
     for seq in range(20):

@@ -1,0 +1,23 @@
+"""What all clients of a server share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from reactor_runtime.clock import Clock
+from reactor_runtime.server.encoding.encodings import ENCODINGS
+from reactor_runtime.server.encoding.track_encoding import TrackEncoding
+from reactor_runtime.server.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """Hold what a server gives to each of its clients, over a WebSocket and over HTTP; they pass it on whole.
+
+    `encodings` are those that a client can choose from in its view.
+    """
+
+    clock: Clock
+    metrics: Metrics = field(default_factory=Metrics)
+    encodings: Sequence[TrackEncoding] = ENCODINGS
