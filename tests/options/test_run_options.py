@@ -144,6 +144,54 @@ def test_without_options_the_server_has_its_defaults() -> None:
     assert RunOptions().serve_options(manifest, {}) == ServeOptions(manifest=manifest, config={})
 
 
+# A value other than the default for each option that the server reads, and what it is given with.
+GIVEN: dict[str, dict[str, Any]] = {
+    "host": {"host": "0.0.0.0"},
+    "port": {"port": 9000},
+    "max_waiting": {"max_waiting": 3},
+    "max_viewers": {"max_viewers": 3},
+    "max_session": {"max_session": 3.0},
+    "idle_timeout": {"idle_timeout": 3.0},
+    "resume_grace": {"resume_grace": 3.0},
+    "token": {"token": "from-option"},
+    "share": {"share": True},
+    "allow_host": {"allow_host": ["a.example"]},
+    "allow_origin": {"allow_origin": ["https://a.example"]},
+    "per_address": {"per_address": 3},
+    "certificate": {"certificate": Path("cert.pem")},
+    "key": {"key": Path("key.pem"), "certificate": Path("cert.pem")},
+    "root_path": {"root_path": "/demo"},
+    "proxies": {"proxies": "10.0.0.1"},
+    "reload": {"reload": "in-place"},
+    "overrides": {"overrides": [Override.parse("a=1")], "reload": "full"},
+    "dev": {"dev": True},
+    "sessions": {"sessions": 3},
+    "sessions_per_model": {"sessions_per_model": 3},
+    "shared": {"shared": True},
+    "codec": {"codec": "never"},
+    "gpus": {"gpus": "0"},
+    "step_timeout": {"step_timeout": 3},
+    "load_timeout": {"load_timeout": 3.0},
+    "drain_timeout": {"drain_timeout": 3},
+    "log_level": {"log_level": "debug"},
+    "log_format": {"log_format": "json"},
+    "trace": {"trace": Path("trace.json")},
+    "record": {"record": Path()},
+    "record_video": {"record_video": "lossless", "record": Path()},
+}
+OF_THE_COMMAND = {"open_page", "verbose"}
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(RunOptions) if each.name not in OF_THE_COMMAND])
+def test_the_server_gets_each_option(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    manifest = Manifest(tmp_path, "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
+    given = GIVEN[name]
+    without = {other: value for other, value in given.items() if other != name}
+    options = [RunOptions(**each).serve_options(manifest, {}) for each in (given, without)]
+    assert options[0] != options[1]
+
+
 def test_an_address_may_hold_a_connection_for_each_client_and_128_more() -> None:
     assert access_of(max_waiting=1, max_viewers=2).per_address == 131
     assert access_of(max_viewers=2, per_address=7).per_address == 7
