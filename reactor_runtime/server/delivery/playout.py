@@ -22,6 +22,7 @@ from reactor_runtime.ipc.ring import RingReader
 from reactor_runtime.server.encoding.encoded import Encoded, EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.encoding.jobs import RungsInUse, TrackOfSeat, merge_frames, plan_jobs, run_job
+from reactor_runtime.server.encoding.raw_encoding import RAW
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.server.telemetry.trace_events import Stages
 
@@ -138,7 +139,8 @@ class Playout:
         jobs = plan_jobs(bundle, target.rungs_in_use, len(self._encoder.threads), target.needs_pixels)
         work = [partial(run_job, bundle, ring, self._started_at, after_flush, job) for job in jobs]
         short = not self._queue and sum(frame.height * frame.width for frame in bundle.frames) <= SMALL_PIXELS
-        self._encoder.submit(work, partial(self._on_encoded, queued), short=short)
+        copies = self._is_stepped and all(task.encoding is RAW for job in jobs for task in job.tasks)
+        self._encoder.submit(work, partial(self._on_encoded, queued), short=short, copies=copies)
         self._queue.insert(len(self._queue) if self._is_stepped else self._index_of(bundle), queued)
 
     def _encode_recorded(self, bundle: Bundle, ring: RingReader) -> None:

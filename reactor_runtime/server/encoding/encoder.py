@@ -46,15 +46,22 @@ class Encoder:
             thread.start()
 
     def submit(
-        self, jobs: Sequence[Callable[[], R]], done: Callable[[Future[list[R]]], object], *, short: bool = False
+        self,
+        jobs: Sequence[Callable[[], R]],
+        done: Callable[[Future[list[R]]], object],
+        *,
+        short: bool = False,
+        copies: bool = False,
     ) -> None:
         """Start jobs, and call `done` on the running loop when all have ended.
 
         The outcome is their results in the order of the jobs, or the error of one that failed. A `short` job may delay
-        the loop; it does while no thread is at work, for at most a tenth of the loop's time.
+        the loop; it does while no thread is at work, for at most a tenth of the loop's time. One that `copies` takes
+        less time than waking a thread, so it does also while threads are at work.
         """
         loop = asyncio.get_running_loop()
-        if short and len(jobs) == 1 and not self._on_threads and self._may_use_loop(time.monotonic()):
+        on_loop_now = short and len(jobs) == 1 and (copies or not self._on_threads)
+        if on_loop_now and self._may_use_loop(time.monotonic()):
             loop.call_soon(self._run_on_loop, JobBatch(jobs, done))
             return
 

@@ -50,9 +50,9 @@ async def test_many_jobs_at_once_all_finish(encoder: Encoder) -> None:
     assert results == [[n, -n] for n in range(1000)]
 
 
-async def submitted_short(encoder: Encoder, job: Callable[[], Any]) -> Any:
+async def submitted_short(encoder: Encoder, job: Callable[[], Any], *, copies: bool = False) -> Any:
     arrived: asyncio.Future[Future[list[Any]]] = asyncio.get_running_loop().create_future()
-    encoder.submit([job], arrived.set_result, short=True)
+    encoder.submit([job], arrived.set_result, short=True, copies=copies)
     assert not arrived.done(), "the caller goes on first"
     (result,) = (await asyncio.wait_for(arrived, TIMEOUT_S)).result()
     return result
@@ -67,6 +67,8 @@ async def test_a_short_job_runs_on_a_thread_while_another_is_at_work(encoder: En
     working = asyncio.create_task(submitted(encoder, partial(may_end.wait, TIMEOUT_S)))
     await asyncio.sleep(0)
     assert await submitted_short(encoder, threading.get_ident) != threading.get_ident()
+    # A copy takes less time than a thread takes to wake.
+    assert await submitted_short(encoder, threading.get_ident, copies=True) == threading.get_ident()
     may_end.set()
     assert await working == [True]
     assert await submitted_short(encoder, threading.get_ident) == threading.get_ident()
