@@ -50,6 +50,7 @@ class TimedEncoder(Encoder):
         done: Callable[[Future[list[R]]], object],
         *,
         short: bool = False,  # noqa: ARG002
+        copies: bool = False,  # noqa: ARG002
     ) -> None:
         batch = JobBatch(jobs, done)
 
