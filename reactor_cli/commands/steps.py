@@ -97,7 +97,7 @@ def _make(
 
     contract = schema.contract_of(checked.project, checked.module, checked.class_name, config=config)
     if not contract.style.has_steps:
-        raise UsageError(f"{contract.model.__name__} has no steps, only a ReactorPipeline or ReactorApp has")
+        raise UsageError(contract.style.without_steps(contract.model))
     script = Script() if script_path is None else read_script(script_path, contract)
     results = StepResults(out, model=checked.model, seed=seed)
     with RunProgress("making steps", count, "steps") as progress, _closed(results):

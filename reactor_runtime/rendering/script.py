@@ -147,9 +147,9 @@ class _Reader:
         where = self._file.place(idx, "at_step")
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise UsageError(f"at_step is {value!r}, not a whole number", where=where, hint="the first step is 0")
-        if not self._contract.style.has_steps:
-            message = f"{self._contract.model.__name__} has no steps, only a ReactorPipeline or ReactorApp has"
-            raise UsageError(message, where=where, hint="write `at:` and a time")
+        style = self._contract.style
+        if not style.has_steps:
+            raise UsageError(style.without_steps(self._contract.model), where=where, hint="write `at:` and a time")
         return value
 
     def _time_s(self, idx: int, value: Any) -> float:

@@ -16,7 +16,7 @@ from reactor_runtime.authoring.events.messages import CommandError
 from reactor_runtime.authoring.styles.app import StepCompleted
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.styles.pipeline import is_idle
-from reactor_runtime.authoring.styles.styles import style_of
+from reactor_runtime.authoring.styles.styles import Style, style_of
 from reactor_runtime.authoring.tracks.track_payload import TrackPayload
 from reactor_runtime.authoring.tracks.tracks import Output, TrackSpec, payloads
 from reactor_runtime.ipc.messages import StartSession, Stepped, StepRequest
@@ -68,10 +68,7 @@ class PipelineExecutor(Studio[M]):
     def __init__(self, model: type[M], config: Mapping[str, Any] | Path | None = None) -> None:
         style = style_of(model)
         if style is None or not style.has_steps:
-            raise TypeError(
-                f"{model.__name__} has no steps, only a ReactorPipeline or ReactorApp has; "
-                "use reactor_runtime.testing.Studio"
-            )
+            raise TypeError(f"{Style.without_steps(model)}; use reactor_runtime.testing.Studio")
         super().__init__(model, config)
         # Output and duration of the newest step of a `next()`, and what it has reported.
         self._newest: tuple[object, float, StepCompleted] | None = None

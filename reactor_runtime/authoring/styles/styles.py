@@ -74,6 +74,12 @@ class Style:
         # Its `__init__` may take values out of it.
         return make(deepcopy(config)) if self.config_method == "__init__" else make()
 
+    @staticmethod
+    def without_steps(model: type) -> str:
+        """Return the message for a class that is asked for a step, and whose style has none."""
+        stepped = dict.fromkeys(style.base.__name__ for style in STYLES if style.has_steps)
+        return f"{model.__name__} has no steps, only a {' or '.join(stepped)} has"
+
 
 def style_of(model: type) -> Style | None:
     """Return the style of a class, None for a class of no style."""
