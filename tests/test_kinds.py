@@ -23,7 +23,8 @@ from reactor_runtime.schema import typed_python, typed_typescript
 from reactor_runtime.server.routes.docs_page import example, render
 from tests.clients.node import node
 
-PARAMETERS = Path(__file__).parents[1] / "reactor_runtime" / "page" / "controls" / "parameters.js"
+ROOT = Path(__file__).parents[1]
+CONTROLS = ROOT / "reactor_runtime" / "page" / "controls"
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def test_a_schema_says_its_kind(name: str) -> None:
 def test_a_typed_python_client_has_the_type(name: str) -> None:
     written = typed_python.module("model", contract_of(name))
     assert f"    x: {SAMPLES[name].python}\n" in written
-    assert (f"    # {KINDS[name].noun}, as {KINDS[name].form}\n" in written) == (name in ("datetime", "date", "time"))
+    assert (f"    # {KINDS[name].noun}, as {KINDS[name].form}\n" in written) == bool(KINDS[name].python and KINDS[name].form)
 
 
 @by_kind
@@ -135,6 +136,14 @@ def test_the_outline_names_the_kind(name: str, capsys: pytest.CaptureFixture[str
     assert f"x: {noun}" in capsys.readouterr().out
 
 
+def test_the_docs_name_the_types_of_all_kinds() -> None:
+    text = (ROOT / "docs" / "state.md").read_text(encoding="utf-8")
+    listed = text.partition("| type of a field |")[2].partition("\n\n")[0]
+    missing = {"choice": "Literal[...]", "pair": "tuple[X, Y]", "file": "UploadedFile"}
+    for name, kind in KINDS.items():
+        assert f"`{missing.get(name, kind.type)}`" in listed
+
+
 def test_the_page_has_each_kind_with_its_widgets() -> None:
     schemas = {
         f"{name} {widget}".strip(): {**schema_of(name), "x-reactor-ui": {"widget": widget}}
@@ -142,10 +151,12 @@ def test_the_page_has_each_kind_with_its_widgets() -> None:
         for widget in ("", *kind.widgets)
     }
     script = f"""
-    import {{ describeParameter }} from {json.dumps(PARAMETERS.as_uri())};
+    import {{ WIDGETS }} from {json.dumps((CONTROLS / "widgets.js").as_uri())};
+    import {{ describeParameter }} from {json.dumps((CONTROLS / "parameters.js").as_uri())};
     const schemas = {json.dumps(schemas)};
     const described = Object.entries(schemas).map(([name, schema]) => {{
       const {{ kind, widget }} = describeParameter("x", schema, {{}});
+      if (!Object.hasOwn(WIDGETS, widget)) throw new Error(`the page makes no widget ${{widget}}`);
       return [name, [kind, widget]];
     }});
     console.log(JSON.stringify(Object.fromEntries(described)));

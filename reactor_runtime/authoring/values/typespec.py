@@ -27,10 +27,6 @@ from reactor_runtime.authoring.values.phrases import not_one_of, phrase, shown, 
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.kinds import KINDS, kind_of
 
-SUPPORTED = (
-    "int, float, str, bool, datetime, date, time, Literal, Enum, UploadedFile, Optional, list, dict, tuple and "
-    "dataclasses of these"
-)
 # RFC 3339, of which fromisoformat() accepts more.
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d:\d\d(\.\d{1,6})?"
 _OFFSET = r"(Z|[+-]\d\d:\d\d)"
@@ -108,7 +104,7 @@ class UnsupportedType(TypeError):
 
 
 def _unsupported(hint: Any, path: ValuePath) -> UnsupportedType:
-    return UnsupportedType(f"{path.where}: a client can't set a value of type {type_name(hint)}; there are {SUPPORTED}")
+    return UnsupportedType(f"{path.where}: a client can't set a value of type {type_name(hint)}; there are {_SUPPORTED}")
 
 
 def _built(make: Callable[[Limits, ValuePath], TypeSpec], limits: Limits, path: ValuePath) -> TypeSpec:
@@ -361,6 +357,10 @@ _SCALARS: tuple[tuple[type, Callable[[Limits, ValuePath], TypeSpec]], ...] = (
     (time, _time),
     (UploadedFile, _upload),
     (AnyValue, _any),
+)
+_SUPPORTED = (
+    f"{', '.join(cls.__name__ for cls, _ in _SCALARS if cls is not AnyValue)}, Literal, Enum, Optional, list, dict, "
+    "tuple and dataclasses of these"
 )
 _CONTAINERS: tuple[tuple[type, Callable[[Sequence[Any], Limits, ValuePath], TypeSpec], tuple[Any, ...]], ...] = (
     (list, _list, (Any,)),

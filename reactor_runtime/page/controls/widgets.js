@@ -12,7 +12,7 @@ import { nameChoice } from "./parameters.js";
 // Safari reports the key that ends a composition after its end.
 const COMPOSED = 229;
 
-const WIDGETS = {
+export const WIDGETS = {
   slider,
   number,
   seed,
