@@ -94,7 +94,8 @@ def test_a_schema_says_its_kind(name: str) -> None:
 def test_a_typed_python_client_has_the_type(name: str) -> None:
     written = typed_python.module("model", contract_of(name))
     assert f"    x: {SAMPLES[name].python}\n" in written
-    assert (f"    # {KINDS[name].noun}, as {KINDS[name].form}\n" in written) == bool(KINDS[name].python and KINDS[name].form)
+    kind = KINDS[name]
+    assert (f"    # {kind.noun}, as {kind.form}\n" in written) == bool(kind.python and kind.form)
 
 
 @by_kind

@@ -104,7 +104,8 @@ class UnsupportedType(TypeError):
 
 
 def _unsupported(hint: Any, path: ValuePath) -> UnsupportedType:
-    return UnsupportedType(f"{path.where}: a client can't set a value of type {type_name(hint)}; there are {_SUPPORTED}")
+    name = type_name(hint)
+    return UnsupportedType(f"{path.where}: a client can't set a value of type {name}; there are {_SUPPORTED}")
 
 
 def _built(make: Callable[[Limits, ValuePath], TypeSpec], limits: Limits, path: ValuePath) -> TypeSpec:
