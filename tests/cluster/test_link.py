@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from reactor_runtime.cluster.front import link
 from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.messages import FROM_WORKER, FrontIdentity, Release, WorkerStatus
 from tests.cluster.simulation import STATUS
@@ -79,6 +81,26 @@ async def test_a_silent_connection_is_broken_without_a_close() -> None:
         await asyncio.wait_for(contact.broken.wait(), TIMEOUT_S)
         asked.set()
         assert await asyncio.wait_for(close_codes.get(), TIMEOUT_S) == LOST
+
+
+async def test_a_front_that_stalls_takes_no_worker_for_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link, "SILENCE_S", 0.2)
+
+    async def serve_worker(worker: ServerConnection) -> None:
+        await send_status(worker)
+        assert await asyncio.wait_for(worker.recv(), TIMEOUT_S)
+        await send_status(worker)
+        # Both ends are in this process: the status has been sent, and is read after the stall.
+        until = time.monotonic() + 2 * link.SILENCE_S
+        while time.monotonic() < until:
+            pass
+        await worker.recv()
+
+    async with contact_with(serve_worker) as contact:
+        contact.connected.clear()
+        contact.link.send(Release("a"))
+        await asyncio.wait_for(contact.connected.wait(), TIMEOUT_S)
+        assert not contact.broken.is_set()
 
 
 async def test_closing_does_not_wait_for_a_worker_that_reads_nothing() -> None:

@@ -127,9 +127,7 @@ class WorkerLink:
                 self._connection = connection
                 try:
                     while True:
-                        async with asyncio.timeout(SILENCE_S):
-                            text = await connection.recv(decode=True)
-                        self._receive(FROM_WORKER.decode(text))
+                        self._receive(FROM_WORKER.decode(await _next_text(connection)))
                 except TimeoutError:
                     # A worker that is silent does not answer a close either.
                     connection.transport.abort()
@@ -164,3 +162,13 @@ class WorkerLink:
                 self.send(FrontHeartbeat())
             case WorkerStatus():
                 self._on_status(message)
+
+
+async def _next_text(connection: ClientConnection) -> str:
+    """Return the next message; raise TimeoutError after SILENCE_S in which none has come."""
+    # What came while this process did not run is read only after the first half is over.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SILENCE_S / 2):
+            return await connection.recv(decode=True)
+    async with asyncio.timeout(SILENCE_S / 2):
+        return await connection.recv(decode=True)
