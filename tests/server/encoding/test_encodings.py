@@ -6,6 +6,7 @@ import asyncio
 import io
 import os
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoded import MediaFile
-from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS, choose_encoding
+from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS, choose_encoding, encoding_names
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.containers import CONTAINERS, detach
@@ -237,6 +238,13 @@ def test_the_first_known_codec_of_a_client_is_chosen(
 def test_relays_and_the_python_client_know_the_container_of_an_encoding(encoding: TrackEncoding) -> None:
     assert encoding.container in CONTAINERS
     assert encoding.container in DECODERS
+
+
+@pytest.mark.parametrize("name", encoding_names("auto"))
+def test_the_docs_have_a_row_for_an_encoding(name: str) -> None:
+    page = Path(__file__).parents[3] / "docs" / "wire-media.md"
+    table = page.read_text(encoding="utf-8").partition("| name in `codecs` |")[2].partition("\n\n")[0]
+    assert f"\n| `{name}` |" in table
 
 
 @pytest.mark.parametrize("encoding", REGISTERED, ids=lambda encoding: str(encoding.name))
