@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reactor_runtime.ipc.messages import ClientJoined, ClientLeft
@@ -113,6 +113,8 @@ MODELS["app of 3"] = f"""{HEAD}
         def generate(self, input):
             return Picture(frame(self))
 """
+# A session begins with a full queue, and an app has one of 10 frames, which last 1 s: its next step comes after that.
+NEXT_STEP_S = 1.5
 ACTIONS = [
     "join",
     "leave",
@@ -184,13 +186,13 @@ class Life:
             case "crash" if self.connected:
                 self.studio.model.red = 0
                 with pytest.raises(AssertionError):
-                    self.studio.run(1.0)
+                    self.studio.run(NEXT_STEP_S)
                 self.studio.model.red = self.loaded
                 self.connected = False
                 self.viewers.clear()
             case "run" if self.connected:
                 self.studio.clear()
-                self.studio.run(1.0)
+                self.studio.run(NEXT_STEP_S)
                 assert int(self.studio.frames[-1].array.flat[0]) == self.loaded + self.code
 
     def _change_clients(self, change: ClientJoined | ClientLeft) -> None:
@@ -266,6 +268,7 @@ def life(style: str) -> Iterator[Life]:
 
 @pytest.mark.parametrize("style", MODELS)
 @settings(max_examples=8, deadline=None)
+@example(actions=["connect", "reload that fails", "reload that fails"])
 @given(actions=st.lists(st.sampled_from(ACTIONS), min_size=3, max_size=6))
 def test_the_newest_code_that_runs_is_served_by_one_instance(style: str, actions: list[str]) -> None:
     with life(style) as made:
