@@ -6,6 +6,7 @@ Work of unknown length has lines alone, with the time that has passed.
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import threading
 import time
@@ -99,6 +100,16 @@ def elapsed_lines(work: str) -> Iterator[None]:
         yield
     finally:
         over.set()
+
+
+@contextlib.contextmanager
+def making_first_step() -> Iterator[None]:
+    """Print how long a first step in the block takes so far; its failure is not logged, as the command prints it."""
+    logger = logging.getLogger("reactor_runtime")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    with elapsed_lines("loading and making a first step"):
+        yield
 
 
 def _bar() -> Progress:

@@ -93,16 +93,10 @@ def _outline(directory: Path, overrides: list[Override], *, step: bool, end: End
         )
     made, warnings = None, contract.warnings
     if step:
-        import logging
-
-        from reactor_cli.run_progress import elapsed_lines
+        from reactor_cli.run_progress import making_first_step
         from reactor_runtime.testing.rehearsal import rehearse
 
-        # The engine logs a failure that this command prints as its error.
-        logger = logging.getLogger("reactor_runtime")
-        logger.addHandler(logging.NullHandler())
-        logger.propagate = False
-        with elapsed_lines("loading and making a first step"):
+        with making_first_step():
             rehearsed = rehearse(contract, values, checked.project, on_step_limit=end)
         made, contract = rehearsed.step, rehearsed.contract
         warnings += rehearsed.warnings

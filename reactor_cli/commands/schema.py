@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reactor_cli import console
-from reactor_cli.common_options import Directory, PathOption, Verbose, project_directory, read_project, typer_parser
+from reactor_cli.common_options import (
+    Directory,
+    PathOption,
+    Verbose,
+    project_config,
+    project_directory,
+    read_project,
+    typer_parser,
+)
 from reactor_runtime.errors import UsageError
 from reactor_runtime.options.option import one_of
+
+if TYPE_CHECKING:
+    from reactor_cli.child import End
 
 FORMATS = ("openapi", "typescript", "python")
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -22,6 +33,8 @@ Examples:
   reactor schema                          print the document for this project
   reactor schema my-model --out api.json  write that of another project to a file
   reactor schema --format python --out my_model.py
+  reactor schema --format typescript --step
+                                          with the tracks that load() makes
   reactor schema --format python --check my_model.py
 
 \b
@@ -43,11 +56,14 @@ def schema(
         Path | None,
         typer.Option("--check", metavar="FILE", help="Check that FILE is up to date; write nothing."),
     ] = None,
+    step: Annotated[
+        bool, typer.Option("--step", help="Load the model, and make a first step: with the tracks that load() makes.")
+    ] = False,
     verbose: Verbose = False,
 ) -> int:
     """Describe a model as OpenAPI 3.1, or as types for a client.
 
-    Imports the class and does not call load(). Output of the model goes to stderr.
+    Imports the class and does not call load(), unless --step is given. Output of the model goes to stderr.
     """
     context.ensure_object(console.Settings).verbose = verbose
     if check is not None and out is not None:
@@ -55,7 +71,7 @@ def schema(
     project = project_directory(directory, path)
     from reactor_cli.child import run_in_child
 
-    text = str(run_in_child(lambda _: {"text": _document(project, format)})["text"])
+    text = str(run_in_child(lambda end: {"text": _document(project, format, step=step, end=end)})["text"])
     if check is not None:
         return _compare(check, text, format)
     if out is None:
@@ -65,7 +81,7 @@ def schema(
     return 0
 
 
-def _document(directory: Path, format: str) -> str:
+def _document(directory: Path, format: str, *, step: bool, end: End) -> str:
     from reactor_runtime import manifest
 
     checked = read_project(directory, None)
@@ -76,6 +92,13 @@ def _document(directory: Path, format: str) -> str:
         contract = schema.contract_of(
             checked.project, checked.module, checked.class_name, checked.page_settings.presets
         )
+    if step:
+        from reactor_cli.run_progress import making_first_step
+        from reactor_runtime.testing.rehearsal import rehearse
+
+        values = project_config(checked, [])
+        with making_first_step():
+            contract = rehearse(contract, values, checked.project, on_step_limit=end).contract
     return schema.written(format, checked.name_with(contract.declared_name), contract)
 
 

@@ -52,6 +52,48 @@ def test_load_is_not_called(project: Path) -> None:
     assert reactor("schema", cwd=project).code == 0
 
 
+MADE = """
+import numpy as np
+from reactor_runtime.interface import InputState, Output, ReactorPipeline, Video
+
+
+class Player(InputState):
+    move: int = 0
+
+
+class World(InputState):
+    speed: int = 1
+
+
+class MyModel(ReactorPipeline):
+    state: World
+    seat_state: Player
+
+    def load(self, config):
+        self.seats = 2
+        self.views = Output.make(p1=Video, p2=Video)
+
+    def inference(self):
+        while True:
+            yield self.views(p1=np.full((8, 8, 3), 9, np.uint8), p2=np.full((8, 8, 3), 9, np.uint8))
+"""
+
+
+def test_after_a_first_step_there_are_the_tracks_and_the_seats_of_load(project: Path) -> None:
+    (project / "pipeline.py").write_text(MADE)
+    (project / "reactor.yaml").write_text("model: pipeline:MyModel\n")
+    of_class, loaded = (
+        reactor("schema", "--format", "typescript", *step, cwd=project).out for step in ((), ("--step",))
+    )
+    assert "shown: never;" in of_class
+    assert 'shown: "p1" | "p2";' in loaded
+    # A client of either is up to date.
+    assert of_class.replace("shown: never", 'shown: "p1" | "p2"') == loaded
+    document = json.loads(reactor("schema", "--step", cwd=project).out)
+    assert document["components"]["schemas"]["Event.set_speed"]
+    assert flaws(document) == []
+
+
 def test_the_document_is_written_to_a_file(project: Path) -> None:
     outcome = reactor("schema", "my-model", "--out", "api.json", cwd=project.parent)
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
