@@ -259,7 +259,10 @@ async def test_a_session_pauses_while_all_are_away_and_ends_after_them(server: R
         ({"seat": "4"}, "there is no seat 4: a session of this model has the seats 0 to 3"),
         ({"seat": "x"}, "unknown seat 'x'"),
         ({"room": "a_b"}, "a room has a code"),
-        ({"generation": "stepped"}, "a model with several seats has no stepped sessions"),
+        (
+            {"generation": "stepped"},
+            "has 4 seats, and a stepped one has one controller: connect without generation=stepped, or step",
+        ),
     ],
 )
 async def test_a_wrong_wish_is_refused(server: RunningServer, query: dict[str, str], why: str) -> None:

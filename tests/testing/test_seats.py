@@ -168,6 +168,16 @@ def test_a_model_may_have_values_of_its_seats_alone() -> None:
         assert executor.model.seats[1].state.move == "left"
 
 
+def test_steps_are_made_on_request_with_the_values_of_each_seat() -> None:
+    with PipelineExecutor(Played) as executor:
+        executor.connect(stepped=True)
+        executor.join().send_event("set_move", move="left")
+        made = executor.step(n=2)
+        assert [(each.seat, int(each.array[0, 0, 0])) for each in made.frames] == [(0, 0), (1, 10)] * 2
+        made = executor.step(state={"move": "left"})
+        assert [int(each.array[0, 0, 0]) for each in made.frames] == [10, 10]
+
+
 class Configured(Same):
     seats: Any = 1
 

@@ -278,7 +278,9 @@ def _check_seats(seats: int | None, wanted: int | None, *, stepped: bool) -> Non
         has = "one seat, 0" if seats == 1 else f"the seats 0 to {seats - 1}"
         raise WireError(ErrorCode.INVALID_MESSAGE, f"there is no seat {wanted}: a session of this model has {has}")
     if stepped and seats is not None and seats > 1:
-        raise WireError(ErrorCode.INVALID_MESSAGE, "a model with several seats has no stepped sessions")
+        why = f"a session of this model has {seats} seats, and a stepped one has one controller"
+        fix = "connect without generation=stepped, or step the model with PipelineExecutor"
+        raise WireError(ErrorCode.INVALID_MESSAGE, f"{why}: {fix}")
 
 
 async def _disconnected(websocket: WebSocket) -> None:
