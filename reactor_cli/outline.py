@@ -26,12 +26,18 @@ def outline_tables(outline: Mapping[str, Any]) -> Group:
     step = outline.get("step")
     return Group(
         _section("rate", [(_rate(outline), "")]),
+        *([_section("seats", [(str(outline["seats"]), "")])] if "seats" in outline else []),
         _section("tracks", [(_track(track), "") for track in outline["tracks"]]),
-        _section("events", [(_call(name, each["parameters"]), each["description"]) for name, each in events]),
+        _section("events", [(_call(name, each["parameters"]), _described(each)) for name, each in events]),
         _section("messages", [(_call(name, each["data"]), each["description"]) for name, each in messages]),
         *([_section("read-only", _fields(outline["state"]))] if outline.get("state") else []),
         *([_section("step", [(line, "") for line in _step(step)])] if step else []),
     )
+
+
+def _described(event: Mapping[str, Any]) -> str:
+    """Return the description of an event, and whether the host alone may send it."""
+    return " ".join(filter(None, [event["description"], "(the host)" if event.get("host") else ""]))
 
 
 def _section(title: str, rows: list[tuple[str, str]]) -> Table:

@@ -84,6 +84,7 @@ def outline(name: str, contract: Contract) -> dict[str, Any]:
         "fps": contract.fps,
         "max_fps": contract.max_fps,
         "buffer_size": contract.buffer_size,
+        **({"seats": contract.seats} if contract.seats > 1 else {}),
         "tracks": described["tracks"],
         "events": described["schema"]["events"],
         "messages": described["schema"]["messages"],

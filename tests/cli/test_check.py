@@ -238,6 +238,41 @@ def test_files_named_like_standard_modules_are_harmless(project: Path) -> None:
     assert new_reactor("check", "--path", str(project), cwd=project.parent) == Outcome(0, SUMMARY, "")
 
 
+SEATED = """
+from reactor_runtime.interface import InputState, Output, ReactorPipeline, Video
+
+
+class MyOutput(Output):
+    main_video: Video
+
+
+class World(InputState):
+    speed: int = 1
+
+
+class Player(InputState):
+    move: int = 0
+
+
+class MyModel(ReactorPipeline):
+    state: World
+    seat_state: Player
+    seats = 4
+
+    def inference(self):
+        yield None
+"""
+
+
+def test_the_seats_and_the_events_of_the_host_are_shown(project: Path) -> None:
+    (project / "pipeline.py").write_text(SEATED)
+    outcome = reactor("check", cwd=project)
+    assert "  seats     4\n" in outcome.out
+    assert re.search(r"set_speed\(speed: integer.*\) +\(the host\)\n", outcome.out)
+    assert "set_move(move: integer = 0)\n" in outcome.out
+    assert json.loads(reactor("check", "--json", cwd=project).out)["seats"] == 4
+
+
 def test_a_black_first_step_is_a_warning_with_its_line(project: Path) -> None:
     frames = "import numpy as np\n        yield np.zeros((4, 6, 3), np.uint8)"
     write(project, source("yield None", frames))
