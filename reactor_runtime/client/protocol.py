@@ -122,6 +122,8 @@ class ClientProtocol:
         self.welcome = NO_WELCOME
         self.state: Mapping[str, Any] = MappingProxyType({})
         self.seats: tuple[str | None, ...] = ()
+        # Whether the message about the clients in several seats, which follows the welcome, has not come yet.
+        self._awaits_seats = False
         self.stats: Mapping[str, Any] = MappingProxyType({})
         self.scope = SessionScope()
         self.publish_errors: deque[EventError] = deque(maxlen=1)
@@ -198,6 +200,7 @@ class ClientProtocol:
                 self.redirect = Redirect.from_data(data)
             case "reactor.seats":
                 self.seats = tuple(data["clients"])
+                self._awaits_seats = False
             case "reactor.stats":
                 self.stats = MappingProxyType(dict(data))
             case "reactor.pong":
@@ -212,7 +215,9 @@ class ClientProtocol:
 
     @property
     def ready(self) -> bool:
-        """Return whether a controller has its turn, or a viewer's welcome has arrived."""
+        """Return whether a controller has its turn, or a viewer's welcome has arrived, and the seats are known."""
+        if self._awaits_seats:
+            return False
         return self.knows_model and (self.role == "viewer" or self.status.phase is Phase.CONNECTED)
 
     @property
@@ -277,6 +282,7 @@ class ClientProtocol:
         self._check_types()
         self.state = MappingProxyType(dict(welcome.state))
         self.seats = (None,) * welcome.seats
+        self._awaits_seats = welcome.session is not None and welcome.seats > 1
         if welcome.session != before.session:
             self.input_delay.reset()
         if welcome.session is None or self.welcome.watched_by(self.role) is not None:

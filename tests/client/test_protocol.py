@@ -44,6 +44,25 @@ def send(protocol: ClientProtocol, event: str = "set_level", **data: Any) -> tup
     return message["id"], answers
 
 
+@pytest.mark.parametrize("role", ["controller", "viewer"])
+def test_a_client_in_a_room_is_ready_when_it_knows_who_has_which_seat(role: Role) -> None:
+    client = make_protocol(role)
+    welcome(client, seat=1, seats=2, room="k7mq2d")
+    assert not client.ready
+    receive(client, "reactor.seats", room="k7mq2d", clients=["c-1", "c-2"], away=[])
+    assert client.ready
+    assert client.seats == ("c-1", "c-2")
+    # Another connection.
+    welcome(client, seat=1, seats=2, room="k7mq2d")
+    assert not client.ready
+
+
+def test_a_viewer_without_a_session_waits_for_no_seats() -> None:
+    viewer = make_protocol("viewer")
+    welcome(viewer, session=None, seats=2)
+    assert viewer.ready
+
+
 def test_a_controller_goes_from_the_wait_queue_to_its_turn_and_its_end() -> None:
     controller = make_protocol()
     seen = [(controller.status.phase, controller.ready)]
