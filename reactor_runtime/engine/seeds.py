@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.random import mtrand
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class SharedGenerators:
         if (states := self._states.pop(session, None)) is not None:
             _restore(states)
         else:
-            np.random.set_bit_generator(MT19937())
+            mtrand.set_bit_generator(MT19937())
         self._current = session
 
 
@@ -86,6 +87,10 @@ def resumed_by(resume: Callable[[], object], work: Awaitable[T]) -> Generator[An
             continue_work = parts.__next__ if sent is None else functools.partial(parts.send, sent)
 
 
+# A descriptor, where the types of NumPy have a property.
+_STATE: Any = vars(np.random.MT19937)["state"]
+
+
 # NumPy writes the name of the class into the states.
 class MT19937(np.random.MT19937):
     """Make the bits of NumPy's global generator in one session.
@@ -99,17 +104,17 @@ class MT19937(np.random.MT19937):
 
     @property
     def state(self) -> Any:
-        return {"bit_generator": "MT19937", "state": {}} if self.is_kept else super().state
+        return {"bit_generator": "MT19937", "state": {}} if self.is_kept else _STATE.__get__(self)
 
     @state.setter
     def state(self, value: Any) -> None:
         if not self.is_kept:
-            np.random.MT19937.state.__set__(self, value)
+            _STATE.__set__(self, value)
 
 
 def _numpy_state() -> tuple[Any, Any]:
     """Return the object that makes the bits, and the state of NumPy's global generator, without that of our objects."""
-    bits = np.random.get_bit_generator()
+    bits = mtrand.get_bit_generator()
     if not isinstance(bits, MT19937):
         return bits, np.random.get_state(legacy=False)
     bits.is_kept = True
@@ -119,7 +124,7 @@ def _numpy_state() -> tuple[Any, Any]:
 
 
 def _restore_numpy(bits: Any, state: Any) -> None:
-    np.random.set_bit_generator(bits)
+    mtrand.set_bit_generator(bits)
     if not isinstance(bits, MT19937):
         np.random.set_state(state)
         return
