@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -27,9 +28,14 @@ try:
 except ImportError as missing:
     raise UsageError("reactor_runtime.client.gym needs Gymnasium", hint="pip install 'reactor-live[gym]'") from missing
 
+logger = logging.getLogger(__name__)
+
 Observation = NDArray[np.uint8]
 KEYS = ("message", "reward", "terminated", "truncated")
 MOST_SEEDS = 2**31
+# After this time without a session it is probable that the server has too few.
+WAITING_S = 5.0
+WAITING = "environment %s of %s waits for a session: has the server as many, by --sessions-per-model or --sessions?"
 
 
 class _Track(Protocol):
@@ -276,8 +282,12 @@ class VectorEnv(gymnasium.vector.VectorEnv[Observation, Any, NDArray[Any]]):
 
     async def _open(self, url: str, token: str | None) -> list[_Made]:
         first_steps: list[asyncio.Task[_Made]] = []
-        for _ in range(self.num_envs):
-            session = await connect(url, stepped=True, token=token)
+        for number in range(1, self.num_envs + 1):
+            opening = asyncio.ensure_future(connect(url, stepped=True, token=token))
+            await asyncio.wait({opening}, timeout=WAITING_S)
+            if not opening.done():
+                logger.warning(WAITING, number, self.num_envs)
+            session = await opening
             session.view(codecs=["raw"])
             self._sessions.append(session)
             # At once: a model that several sessions share admits the next when this one has been measured.

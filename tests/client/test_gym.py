@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from reactor_runtime.interface import (
 )
 from reactor_runtime.testing import PipelineExecutor
 from tests.server.running import RunningServer, started, write_project
+from tests.timeouts import TIMEOUT_S
 
 gymnasium = pytest.importorskip("gymnasium")
 spaces = gymnasium.spaces
@@ -238,6 +240,19 @@ def test_a_served_model_has_the_episodes_of_the_same_model_offline(
                 assert one[1:] == other[1:]
     finally:
         served.close()
+    server.wait_for_health("ready")
+
+
+def test_a_vector_environment_warns_while_the_server_has_too_few_sessions(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(gym, "WAITING_S", 0.1)
+    other = gym.Env(f"http://127.0.0.1:{server.port}")
+    with ThreadPoolExecutor(1) as thread:
+        opening = thread.submit(gym.VectorEnv, f"http://127.0.0.1:{server.port}", 3)
+        server.until(lambda: "environment 3 of 3 waits for a session" in caplog.text, "the warning")
+        other.close()
+        opening.result(TIMEOUT_S).close()
     server.wait_for_health("ready")
 
 
