@@ -93,8 +93,8 @@ def advantages_of(rewards, values, ends, last_value):
     return found
 
 
-def train(env, most_steps, seed):
-    """Train until the last 100 episodes have a mean reward of GOAL; return that mean and the steps made."""
+def train(env, most_steps, seed, goal=GOAL):
+    """Train until the last 100 episodes have this mean reward; return that mean and the steps made."""
     rng = np.random.default_rng(seed)
     frame, _ = env.reset(seed=seed)
     policy = Policy(small(frame).size, int(env.action_space.n), rng)
@@ -117,9 +117,9 @@ def train(env, most_steps, seed):
             for part in np.split(rng.permutation(ROLLOUT), ROLLOUT // MINIBATCH):
                 policy.learn(seen[part], actions[part], logs[part], advantages[part], returns[part])
         score, seconds = float(np.mean(scores)), time.perf_counter() - began
-        if steps % (10 * ROLLOUT) == 0 or score >= GOAL:
+        if steps % (10 * ROLLOUT) == 0 or score >= goal:
             print(f"{steps:6} steps  {score:+.2f} reward  {seconds:4.0f} s  {steps / seconds:.0f} steps/s", flush=True)
-        if score >= GOAL:
+        if score >= goal:
             break
     return score, steps
 

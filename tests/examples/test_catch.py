@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,11 +52,39 @@ def test_a_paddle_below_the_ball_gets_the_reward(env: Any) -> None:
         assert (steps, reward, info["landed"]) == (7, 1.0, True)
 
 
-def test_a_policy_learns_to_catch(
-    env: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+class Game:
+    """The environment without an executor, which takes most of the time of a step."""
+
+    def __init__(self, catch: Any) -> None:
+        self.action_space = SimpleNamespace(n=3)
+        self._played: deque[Any] = deque(maxlen=1)
+        self._state = SimpleNamespace(move=0, caught=0, missed=0)
+        model = SimpleNamespace(state=self._state, send_nowait=self._played.append)
+        model._score = partial(catch._score, model)
+        self._steps = catch.inference(model)
+
+    def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        if seed is not None:
+            random.seed(seed)
+        return self.step(1)[0], {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._state.move = int(action) - 1
+        frame = next(self._steps).main_video
+        (played,) = self._played
+        return frame, played.reward, played.landed, False, {}
+
+
+def test_a_policy_learns_to_catch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     train = import_from("catch", "train", monkeypatch)
-    score, steps = train.train(env, 60_000, 1)
-    assert score >= train.GOAL
-    assert steps <= 60_000
+    # A policy that moves at random gets -0.75.
+    score, steps = train.train(Game(import_from("catch", "pipeline", monkeypatch).Catch), 60_000, 1, goal=-0.3)
+    assert score >= -0.3
+    assert steps <= 20_000
     assert f"{steps:6} steps" in capsys.readouterr().out
+
+
+def test_the_training_plays_the_environment(env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    train = import_from("catch", "train", monkeypatch)
+    _, steps = train.train(env, train.ROLLOUT, 1)
+    assert steps == train.ROLLOUT
