@@ -92,7 +92,7 @@ class _Numbered:
 
 @dataclass(frozen=True, slots=True)
 class ClientChange:
-    """Describe a client that has joined the session, or has left it; one that `was_there` has taken a seat."""
+    """Describe a client that has joined the session, or has left it; a client that `was_there` has taken a seat."""
 
     client: ClientInfo
     joined: bool
@@ -168,9 +168,9 @@ class Dispatcher:
         return first if isinstance(first, RequestedSteps) else None
 
     def accept_request(self, requested: RequestedSteps) -> bool:
-        """Number the inputs of a request for steps, and keep it; return False, and do not, if 1,000 or 4 MiB wait.
+        """Number the inputs of a request for steps, and keep the request; return False if 1,000 or 4 MiB wait already.
 
-        Nothing later is handled before `finish_request`.
+        Nothing that comes later is handled before `finish_request`.
         """
         size = _size_of(requested)
         if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_WAITING_BYTES:

@@ -14,9 +14,9 @@ from reactor_runtime.engine.session import ModelSession
 def author_call(
     model: Model, spec: EventSpec | HookSpec, session: ModelSession, arguments: Mapping[str, Any] | None = None
 ) -> Callable[[], Any]:
-    """Bind a handler or hook to its arguments, and to the session's client if its parameter for one is not among them.
+    """Return a call of a handler or hook with these arguments; of a generated event, a call that sets its field.
 
-    A generated event has no handler: it sets a field of the state.
+    A parameter for the client that is not among the arguments gets the client that has started the session.
     """
     values = dict(arguments or {})
     if spec.method is None:

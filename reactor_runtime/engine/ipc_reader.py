@@ -28,7 +28,7 @@ SHARED = "several sessions share the loaded model"
 
 @dataclass(frozen=True, slots=True)
 class _Attached:
-    """Hold a host, the function that posts a callback to its loop, its heartbeat, and what keeps a session."""
+    """Hold a host, its slots, and the functions that `attach` describes; `post` calls back on the host's loop."""
 
     host: Host
     slots: tuple[_Slot, ...]
@@ -84,8 +84,8 @@ class IpcReader:
     ) -> None:
         """Deliver messages to `host` from here on: media and uploads at once, all others on `loop`.
 
-        `keep` gets the slots and sessions of KeepRecording. `on_save` gets each reload at once, because a step may take
-        long, and calls it back on the loop.
+        `keep` gets the slots and sessions of KeepRecording. `on_save` gets a function for each reload, on this thread
+        and at once, because a step may take long, and calls the function on the loop.
         """
         post = functools.partial(_post, loop)
         slots = tuple(_Slot(index, slot) for index, slot in enumerate(host.slots))

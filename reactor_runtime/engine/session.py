@@ -1,4 +1,4 @@
-"""The engine's part of one controller's session with the model."""
+"""One session in the engine: its clients, its applied events, and whether it pauses or stops."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class ModelSession:
     """Hold the state of one session: its clients, its applied events, and whether it is stopping.
 
     Belongs to the model's thread. `alarm` wakes the driver; `failed` is called with exceptions of the author's code,
-    `on_idle` after each step that made no frame. `client` has started the session, `clients` are those that are there
-    now, by id. `deserted` pauses steps while none of them is. A driver sets `crashed` before it raises an exception
-    after which the model has to be loaded again. `steps` counts the outputs of the model, and its Idles; `log` receives
-    what happens. A `stepped` session makes the steps that are requested; `seed` is set in the generators of random
-    numbers. Events are counted for each of the `seats`. With `former` it continues a session that was reset: with its
-    clients, as a new session for the model.
+    `on_idle` after each step that made no frame. `client` has started the session, and `clients` are there now, by id.
+    A session whose `@disconnected` of the last client has run is `deserted`. A driver sets `crashed` before it raises
+    an exception after which the model has to be loaded again. `steps` counts the outputs of the model, and its Idles;
+    `log` receives what happens. A `stepped` session makes only the steps that a program requests. `seed` is set in the
+    generators of random numbers. Events are counted for each of the `seats`. `former` is a session that was reset: this
+    one continues it with its clients, and is a new session for the model.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class ModelSession:
     def paused(self) -> bool:
         """Return whether steps pause; events are still handled.
 
-        Without clients they pause before the hook of the last one has run: a step could wait for their input.
+        Steps pause as soon as the last client has left, before its hook has run: a step could wait for an input.
         """
         return self._paused or self.deserted or not self.clients
 

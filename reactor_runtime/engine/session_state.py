@@ -120,8 +120,8 @@ class SessionState:
     def serve(self, version: Version, states: States | None = None) -> States:
         """Replace the version of the model that is served, and give it the seats; return the states that there were.
 
-        In a session the new version gets states with the values of the former ones that are still valid; or it gets
-        `states`, from which the former ones were made, with what has changed since.
+        In a session the new version gets states with the values of the former ones that are still valid. `states` are
+        for the way back: the version gets these, from which the former ones were made, with what has changed since.
         """
         with self._lock:
             self._make_seats(version.contract.seats)

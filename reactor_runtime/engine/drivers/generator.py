@@ -1,4 +1,8 @@
-"""The driver of the styles with steps: fresh state, `@connected`, steps with events between them, `@disconnected`."""
+"""The driver of the models that make a step at a time: a pipeline's generator, or the methods of an app.
+
+Events are handled between two steps. `steps.py` and `app_steps.py` run the author's code of a step, and `stepping.py`
+decides about steps that a program requests.
+"""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ class Inputs:
         self._on_read = on_read
         self._warn = warn
         self._warned: set[str] = set()
-        # The items of each track that `on_counts` has been told are lost.
-        self._told: dict[str, int] = {}
+        # How many lost items of each track were reported to `on_counts`.
+        self._reported: dict[str, int] = {}
         self._new_buffer = make_buffer
         self._session: str | None = None
         self._sources: dict[str, str] = {}
@@ -107,7 +107,7 @@ class Inputs:
             }
             self._counters = {track: new.get(track) or self._counters[track] for track in video}
             self._buffers, self._kinds = buffers, kinds
-            self._told.clear()
+            self._reported.clear()
             for buffer in buffers.values():
                 buffer.begin_counting()
         for attribute, kind in contract.inputs.items():
@@ -127,19 +127,19 @@ class Inputs:
             **bounded,
         )
 
-    def _tell_lost(self, track: str) -> None:
+    def _report_lost(self, track: str) -> None:
         with self._lock:
             session, kind = self._session, self._kinds.get(track)
             if session is None or kind is None:
                 return
             lost = self._buffers[track].reads.lost
-            count = lost - self._told.get(track, 0)
-            self._told[track] = lost
+            count = lost - self._reported.get(track, 0)
+            self._reported[track] = lost
         if count:
             self._on_counts(InputLost(session, track, kind, count))
 
     def _report_late_read(self, track: str, mode: ReadMode, frame: FrameType) -> None:
-        self._tell_lost(track)
+        self._report_lost(track)
         if track in self._warned:
             return
         self._warned.add(track)
@@ -191,7 +191,7 @@ class Inputs:
             for counter in self._counters.values():
                 counter.begin()
             self._warned.clear()
-            self._told.clear()
+            self._reported.clear()
             for buffer in self._buffers.values():
                 buffer.begin_counting()
                 if reopen:
@@ -265,7 +265,7 @@ class Inputs:
             taken = self._counters[track].count_frame(session) if track in self._counters else None
         if taken is not None:
             self._on_counts(taken)
-        self._tell_lost(track)
+        self._report_lost(track)
 
     def push_media(self, media: ClientMedia) -> None:
         """Push what a client sent, as `push` does."""

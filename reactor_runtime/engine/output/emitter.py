@@ -1,4 +1,4 @@
-"""The emitter, which checks output, splits it into bundles, sets their due times and sends them to the sink.
+"""Checks the model's output, splits it into bundles, sets their due times and sends them to the sink.
 
 `buffer_size` bundles may be outstanding; a credit comes back for each that was shown or dropped.
 """
@@ -67,9 +67,10 @@ def np_memory(size: int) -> NDArray[np.uint8]:
 class Emitter:
     """Hand over the model's output, at most `buffer_size` bundles ahead; belongs to the model's thread.
 
-    `frames_in` returns how many frames of clients have arrived, and how many of them the model has read: output at the
-    rate of a camera follows it. Without `works_ahead`, for a clock on which computing takes no time, the author's code
-    continues as long before the end of its output as it took last time, so that it has all events until then.
+    `frames_in` returns how many frames of clients have arrived, and how many of them the model has read: while it reads
+    all of them, its output follows the camera. `works_ahead` is false for a clock that stands still while the model
+    computes. An output then plays almost to its end before the author's code continues: what is left is as long as the
+    code took for this output, so that the code has all events until then.
     """
 
     def __init__(

@@ -125,7 +125,7 @@ class Pace:
             )  # fmt: skip
 
     def begin_block(self, now: float, frames: int, compute_s: float, *, room: int, has_sound: bool) -> None:
-        """Set when and how fast the frames of a step play, which was over at `now`, from what is in reserve.
+        """Set when, and how fast, the frames of a step that ended at `now` play, from what is in reserve.
 
         `room` is how many frames may be queued. A model that is too slow for the rate that is set gets no reserve,
         which could not last, and neither does a session in the time of its media. Call it after `adapt`.

@@ -40,9 +40,9 @@ Payload = NDArray[np.generic] | JpegFrame | Black
 class Piece:
     """Hold the frame or sound of one track in a bundle; `at` is when it is due, `metadata` JSON text or "".
 
-    `on_file` gets the file into which the server encodes the frame, b"" if it has not, and its quality, before the
-    bundle is released; that of a frame that is a JPEG when the bundle is sent. A frame for several seats has the number
-    `seq` in the first, and `others_seqs` in the others.
+    `on_file` is called with the file of the frame and its quality: before the bundle is released with the file into
+    which the server has encoded the frame, b"" for none; of a frame that is a JPEG already, when the bundle is sent. A
+    frame for several seats has the number `seq` in the first seat, and `others_seqs` in the others.
     """
 
     track: TrackSpec
