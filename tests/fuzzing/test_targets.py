@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.fuzzing.targets import TARGETS
 
-EXAMPLES = 500
+EXAMPLES = 200
 
 
 @st.composite
