@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.testing.projects import Project
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_objects() -> None:
+    """Exclude what other tests have made from the searches of reloads and tests for models, which take 0.1 s each."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -245,13 +245,6 @@ class Life:
             assert running is None
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_objects() -> None:
-    """Exclude what other tests have made from the searches for models, each of which would take 0.1 s."""
-    gc.collect()
-    gc.freeze()
-
-
 @contextlib.contextmanager
 def life(style: str) -> Iterator[Life]:
     before = set(sys.modules)
