@@ -45,6 +45,7 @@ TIMEOUT_MS = 1000 * TIMEOUT_S
 # Most tests are about the controls: as for a user who has opened the drawer of these models.
 DRAWER = """if (location.origin !== "null" && !localStorage.getItem("reactor.drawer"))
   localStorage.setItem("reactor.drawer", '{"aurora": true, "my-model": true, "demo": true}');"""
+as_modules = pytest.mark.parametrize("served_files", ["modules"], indirect=True)
 as_modules_and_as_bundle = pytest.mark.parametrize("served_files", ["modules", "bundle"], indirect=True)
 # The page before it in its context may have stored something.
 FRESH = """if (location.origin !== "null" && !sessionStorage.getItem("begun")) {
@@ -111,10 +112,13 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def served_files(request: pytest.FixtureRequest) -> Path | None:
-    """The bundle, where a test with the mark `as_modules_and_as_bundle` asks for it; None for the modules."""
-    wanted: str = getattr(request, "param", "modules")
-    return request.getfixturevalue("bundle") if wanted == "bundle" else None
+def served_files(request: pytest.FixtureRequest, bundle: Path) -> Path | None:
+    """The bundle, or None for the modules, for which a test asks with one of the marks `as_modules…`.
+
+    A page takes a seventh less CPU time from the bundle than from 86 modules.
+    """
+    wanted: str = getattr(request, "param", "bundle")
+    return bundle if wanted == "bundle" else None
 
 
 @pytest.fixture(scope="package")

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserType, Locator, Page, expect
 
 from reactor_runtime.media import jpeg
 
-from .conftest import DRAWER, as_modules_and_as_bundle, launched
+from .conftest import DRAWER, as_modules, as_modules_and_as_bundle, launched
 from .fake_server import FakeServer
 
 TWO_CAMERAS = ("--use-fake-device-for-media-stream=device-count=2,fps=30", "--use-fake-ui-for-media-stream")
@@ -379,6 +379,8 @@ def test_each_track_has_a_panel_and_its_own_pictures(page: Page, server: FakeSer
         assert len(server.wait_for_media(name, 3)) >= 3
 
 
+# The page of a bundle requests it before it imports it.
+@as_modules
 def test_a_part_that_could_not_be_loaded_comes_with_the_next_session(browser: Browser, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page = browser.new_page()  # the browser itself complains of what is missing

@@ -6,8 +6,11 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from .bound import WALKER
+from .conftest import as_modules
 from .fake_server import FakeServer
 from .test_bindings import sent, settled, wait_for
+
+pytestmark = as_modules
 
 
 @pytest.fixture

@@ -8,9 +8,11 @@ from playwright.sync_api import Page, expect
 
 from reactor_runtime.server.routes.preloads import preload_links
 
+from .conftest import as_modules
 from .fake_server import PAGE, FakeServer
 
 
+@as_modules
 def test_the_page_loads_what_is_linked_and_nothing_else(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     expect(page.locator("canvas[data-seq]")).to_be_visible()

@@ -14,7 +14,7 @@ from reactor_runtime.server.routes.pages import PAGE
 from reactor_runtime.wire.reload import ReloadError
 
 from .bound import WALKER
-from .conftest import as_modules_and_as_bundle
+from .conftest import as_modules, as_modules_and_as_bundle
 from .fake_server import FakeServer
 from .reloads import ERROR, REASON, RELOADS
 from .schemas import SCHEMA, action, setter
@@ -322,6 +322,7 @@ def test_the_first_sound_brings_its_button_and_plays_on(page: Page, server: Fake
     expect(button).to_be_hidden()
 
 
+@as_modules
 def test_a_contract_that_comes_before_the_controls_are_loaded_is_the_one_they_show(
     page: Page, server: FakeServer
 ) -> None:
