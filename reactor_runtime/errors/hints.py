@@ -18,6 +18,7 @@ _PACKAGES = {
     "open_clip": "open_clip_torch",
 }
 MOST_NESTED = 3
+# Python 3.13 and newer may end the message with a suggestion, which needs no other.
 _KEYWORD = re.compile(r"(?P<callee>\S+)\(\) got an unexpected keyword argument '(?P<name>\w+)'")
 
 

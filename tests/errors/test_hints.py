@@ -57,7 +57,9 @@ def test_the_hint_for_a_missing_module_names_its_package(
     ],
 )
 def test_the_hint_for_an_unexpected_keyword_names_the_nearest(call: Any, keyword: str, hint: str) -> None:
-    assert hint_for(raised(call, **{keyword: 1})) == hint
+    error = raised(call, **{keyword: 1})
+    # Python 3.13 and newer name the nearest keyword of a function themselves.
+    assert hint_for(error) == ("" if "Did you mean" in str(error) else hint)
 
 
 def test_a_hint_is_a_note_of_what_is_logged_once() -> None:
