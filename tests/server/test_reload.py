@@ -202,7 +202,9 @@ async def test_code_that_does_not_return_is_named_and_ended_by_the_next_save(
 ) -> None:
     async with watching(server, project) as client:
         await client.send("set_plus", {"plus": 50})
-        await shown(client, 60)
+        # The reload of the files as they were at first is over when a later one is.
+        project.write("part.py", "LEVEL = 20\n")
+        await shown(client, 70)
         project.model(("self.failing = False", code))
         failed = await status(client, "failed")
         assert failed["error"]["message"].endswith("has not returned")
@@ -210,7 +212,7 @@ async def test_code_that_does_not_return_is_named_and_ended_by_the_next_save(
         assert failed["error"]["text"].strip() == code
         project.model(("self.failing = False", "self.failing = bool(0)"))
         await status(client, "applied")
-        await shown(client, 60)
+        await shown(client, 70)
 
 
 async def test_a_load_that_does_not_return_is_ended_by_the_next_save(server: RunningServer, project: Project) -> None:
