@@ -88,9 +88,9 @@ class RunKeywords(TypedDict, total=False):
     shared: bool
     codec: Literal["auto", "always", "never"]
     gpus: str | Sequence[int | str]
-    step_timeout: int
+    step_timeout: Seconds
     load_timeout: Seconds
-    drain_timeout: int
+    drain_timeout: Seconds
     log_level: str
     log_format: Literal["text", "json"]
     trace: Text | None
@@ -218,15 +218,9 @@ class RunOptions:
             metavar="LIST",
         ),
     ] = ""
-    step_timeout: Annotated[
-        int,
-        Option("Restart the model when one step takes longer; 0 only warns.", metavar="SECONDS", parse=whole_number(0)),
-    ] = 0
+    step_timeout: Annotated[float, _time("Restart the model when one step takes longer.", "none: a warning")] = 0.0
     load_timeout: Annotated[float, _time("The time limit for loading the model, such as 10m.")] = 0.0
-    drain_timeout: Annotated[
-        int,
-        Option("After SIGTERM, let running sessions continue for so long.", metavar="SECONDS", parse=whole_number(0)),
-    ] = 0
+    drain_timeout: Annotated[float, _time("After SIGTERM, let running sessions continue for TIME.")] = 0.0
     log_level: Annotated[
         str,
         Option(

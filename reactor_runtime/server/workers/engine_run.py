@@ -184,7 +184,7 @@ class EngineRun:
         self._watchdog = self._watchdog_for(self._options.step_timeout_s)
         where = await self._watchdog.wait_for_hang()
         what = "one step took longer than" if where else "nothing in it has answered for"
-        await self._end_hung(f"hung: {what} {self._options.step_timeout_s:.0f} s", where)
+        await self._end_hung(f"hung: {what} {self._options.step_timeout_s:g} s", where)
 
     async def _wait_for_load(self) -> str | None:
         """Wait until the model is loaded, and return None; return its stack when that takes too long."""
