@@ -16,6 +16,7 @@ from tests.server.running import RunningServer, serving, started, write_project
 pytest.importorskip("torch")
 
 MODEL = """
+from reactor_runtime import DistributedRunner
 from workers import Painter
 
 
@@ -40,6 +41,7 @@ class MyModel(ReactorPipeline):
         self.state._task = task
 """
 APP = """
+from reactor_runtime import DistributedRunner
 from workers import Painter
 
 
