@@ -21,9 +21,9 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.sessions.incoming_uploads import IncomingUploads
 from reactor_runtime.server.sessions.input_tracks import InputTracks
 from reactor_runtime.server.sessions.session_seat import SessionSeat
-from reactor_runtime.server.sessions.session_uploads import SessionUploads
 from reactor_runtime.server.sessions.turn import SeatTurn, Turn, TurnEnd, TurnNotice
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.media_header import MediaHeader
@@ -106,7 +106,7 @@ class ServedSession:
         self.preparing: ipc.Preparing | None = None
         self._announced: ipc.Preparing | None = None
         self.inputs = InputTracks()
-        self.uploads = SessionUploads(send)
+        self.uploads = IncomingUploads(send)
         # Whether the model pauses because its controllers are away.
         self._is_held = False
         # What clients have sent before the session started, in its order.

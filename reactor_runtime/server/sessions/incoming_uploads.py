@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from reactor_runtime.ipc import messages as ipc
 
 
-class SessionUploads:
+class IncomingUploads:
     """Make the keys with which clients upload files, and send the files to the engine.
 
     Clients are known by the id that the model knows them by. Each has a key of its own, which begins with the `key` of
