@@ -88,6 +88,8 @@ def too_many(event: ClientEvent) -> EventRefused:
 class _Numbered:
     n: int
     checked: CheckedEvent
+    # Known when the event comes: another client may have the seat when its handler runs.
+    sender: ClientInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ class Dispatcher:
         seat = checked.event.seat
         self._accepted[seat] += 1
         self._newest[seat, checked.spec.name] = self._accepted[seat]
-        self._waiting.append(_Numbered(self._accepted[seat], checked))
+        self._waiting.append(_Numbered(self._accepted[seat], checked, self._session.find_sender(checked.event)))
         self._session.wake()
 
     def accept_change(self, change: ClientChange) -> None:
@@ -232,7 +234,7 @@ class Dispatcher:
 
     def _has_sent(self, client: ClientInfo) -> bool:
         """Return whether an event of a client waits."""
-        return any(isinstance(each, _Numbered) and each.checked.event.client == client.id for each in self._waiting)
+        return any(isinstance(each, _Numbered) and each.sender.id == client.id for each in self._waiting)
 
     def check_again(self, check: Callable[[ClientEvent], CheckedEvent | EventRefused]) -> None:
         """Check the waiting events against the contract of new code; those that it does not accept are answered."""
@@ -243,7 +245,7 @@ class Dispatcher:
                 continue
             checked = check(each.checked.event)
             if isinstance(checked, CheckedEvent):
-                self._waiting.append(_Numbered(each.n, checked))
+                self._waiting.append(replace(each, checked=checked))
             else:
                 self._waiting_bytes -= len(each.checked.event.data_json)
                 self._send(checked)
@@ -269,7 +271,8 @@ class Dispatcher:
 
     async def apply_input(self, n: int, checked: CheckedEvent) -> EventRefused | None:
         """Run the handler of an input of the request at the head as event `n`; return why it failed, if it did."""
-        return await self._run_event(_Numbered(n, checked), sends_refusal=False)
+        numbered = _Numbered(n, checked, self._session.find_sender(checked.event))
+        return await self._run_event(numbered, sends_refusal=False)
 
     async def _run_next(self, hooks: ClientHooks | None) -> None:
         waiting = self._waiting.popleft()
@@ -334,7 +337,7 @@ class Dispatcher:
         event = waiting.checked.event
         try:
             try:
-                result = await self._call_handler(waiting.checked)
+                result = await self._call_handler(waiting)
                 reply = _reply_of(waiting.checked.spec, result)
                 self._on_handled(result)
             finally:
@@ -355,16 +358,15 @@ class Dispatcher:
             )
             return refusal(event, ErrorCode.INTERNAL_ERROR, f"the handler of {event.name} failed")
 
-    async def _call_handler(self, checked: CheckedEvent) -> object:
-        spec = checked.spec
+    async def _call_handler(self, waiting: _Numbered) -> object:
+        checked, spec = waiting.checked, waiting.checked.spec
         arguments = checked.arguments
         if spec.of_seat and spec.method is None:
             assert spec.field is not None, "an event without a method sets a field"
             setattr(self._state.seats[checked.event.seat].state, spec.field, arguments[spec.field])
             return None
-        sender = self._session.find_sender(checked.event)
-        if spec.client_parameter is not None and sender is not None:
-            arguments = {**arguments, spec.client_parameter: sender}
+        if spec.client_parameter is not None:
+            arguments = {**arguments, spec.client_parameter: waiting.sender}
         return await self._call(self._served.model, spec, self._session, arguments)
 
     def _answer(self, waiting: _Numbered, reply: tuple[str, dict[str, Any]] | None) -> EventApplied | None:

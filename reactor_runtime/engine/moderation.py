@@ -38,6 +38,7 @@ class _Waiting:
     """Hold an event of a client that waits: for a decision about it, or behind another event of its client."""
 
     checked: CheckedEvent
+    sender: ClientInfo
     passed: bool
     # The field that is decided about.
     field: str = ""
@@ -109,15 +110,16 @@ class Moderation:
         if current is None:
             return
         fields = self._moderated(checked)
-        before = current.waiting.get(checked.event.client, deque())
+        sender = current.session.find_sender(checked.event)
+        before = current.waiting.get(sender.id, deque())
         if not fields and all(_commutes(entry.checked, checked) for entry in before):
             current.accept(checked)
             return
         if _are_too_many(current, checked):
             self._send(too_many(checked.event))
             return
-        entry = _Waiting(checked, passed=not fields)
-        current.waiting.setdefault(checked.event.client, deque()).append(entry)
+        entry = _Waiting(checked, sender, passed=not fields)
+        current.waiting.setdefault(sender.id, deque()).append(entry)
         if fields:
             self._decide(current, entry, fields)
 
@@ -131,8 +133,7 @@ class Moderation:
 
     def _decide(self, current: _Current, entry: _Waiting, fields: Sequence[str]) -> None:
         session = current.session
-        client = session.find_client(entry.checked.event.client) or session.client
-        work = functools.partial(_moderate, self._served.model, entry, fields, client)
+        work = functools.partial(_moderate, self._served.model, entry, fields)
         decision = self._loop.run(work, current.loop)
         current.deciding.add(decision)
 
@@ -146,7 +147,7 @@ class Moderation:
             current.deciding.discard(decision)
             # An exception that nobody reads would be logged.
             failed = not decision.cancelled() and decision.exception() is not None
-            still_waits = entry in current.waiting.get(entry.checked.event.client, ())
+            still_waits = entry in current.waiting.get(entry.sender.id, ())
             if self._current is current and not session.stopping and still_waits:
                 self._apply(current, entry, decision)
             elif failed:
@@ -155,7 +156,7 @@ class Moderation:
         decision.add_done_callback(decided)
 
     def _apply(self, current: _Current, entry: _Waiting, decision: asyncio.Future[Any]) -> None:
-        waiting = current.waiting[entry.checked.event.client]
+        waiting = current.waiting[entry.sender.id]
         refused = self._refusal(current.session, entry, decision)
         if refused is None:
             entry.passed = True
@@ -165,7 +166,7 @@ class Moderation:
         while waiting and waiting[0].passed:
             current.accept(waiting.popleft().checked)
         if not waiting:
-            del current.waiting[entry.checked.event.client]
+            del current.waiting[entry.sender.id]
 
     def _refusal(self, session: ModelSession, entry: _Waiting, decision: asyncio.Future[Any]) -> EventRefused | None:
         """Return the answer to an event that is refused, None for one that passes."""
@@ -183,7 +184,7 @@ class Moderation:
         return _refused(entry, ErrorCode.INTERNAL_ERROR, "the moderation failed")
 
 
-async def _moderate(model: Model, entry: _Waiting, fields: Sequence[str], client: ClientInfo) -> bool:
+async def _moderate(model: Model, entry: _Waiting, fields: Sequence[str]) -> bool:
     """Ask the model about each field; return whether it refuses one, which is then `entry.field`."""
     # The contract has checked that the class has this method.
     author: Any = model
@@ -191,7 +192,7 @@ async def _moderate(model: Model, entry: _Waiting, fields: Sequence[str], client
         entry.field = field
         value = entry.checked.arguments[field]
         with messages_unlogged():
-            verdict = await author.moderate(value, event=entry.checked.event.name, field=field, client=client)
+            verdict = await author.moderate(value, event=entry.checked.event.name, field=field, client=entry.sender)
         if verdict is False:
             return True
         if verdict is not True and verdict is not None:

@@ -122,13 +122,10 @@ class ModelSession:
         """Return the controller; without one, the client that has started the session."""
         return next((each for each in self.clients.values() if each.role == "controller"), self.client)
 
-    def find_sender(self, event: ClientEvent) -> ClientInfo | None:
-        """Return the client that has sent an event; None for a controller that has resumed over another connection."""
-        found = self.find_client(event.client)
-        if found is not None or len(self.applied) == 1:
-            return found
-        controllers = (each for each in self.clients.values() if each.role == "controller")
-        return next((each for each in controllers if each.seat == event.seat), None)
+    def find_sender(self, event: ClientEvent) -> ClientInfo:
+        """Return the client that has sent an event; an unknown connection is that of a controller that has resumed."""
+        controllers = (each for each in self.clients.values() if each.role == "controller" and each.seat == event.seat)
+        return self.find_client(event.client) or next(controllers, self.client)
 
     def find_client(self, client_id: str) -> ClientInfo | None:
         """Return a client that is there, or whose leaving is not handled yet."""

@@ -141,9 +141,9 @@ class Rig:
         yield
         await self.stop()
 
-    def event(self, name: str, ticket: int | None = None, _seat: int = 0, **data: Any) -> None:
+    def event(self, name: str, ticket: int | None = None, _seat: int = 0, _client: str = "c-1", **data: Any) -> None:
         """Do what an event of the client in a seat does, checks included."""
-        event = ipc.ClientEvent(self.session.id, "c-1", ticket, name, json.dumps(data), self.clock.now(), _seat)
+        event = ipc.ClientEvent(self.session.id, _client, ticket, name, json.dumps(data), self.clock.now(), _seat)
         checked = check_event(self.contract.events, event)
         if isinstance(checked, CheckedEvent):
             self.dispatcher.accept(checked)

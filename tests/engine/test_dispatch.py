@@ -10,7 +10,7 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.values.jsonable import MOST_JSON_BYTES
-from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, check_event, refusal
+from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, ClientChange, check_event, refusal
 from reactor_runtime.interface import (
     ClientInfo,
     CommandError,
@@ -20,6 +20,7 @@ from reactor_runtime.interface import (
     ReactorModel,
     ReactorPipeline,
     event,
+    joined,
 )
 from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, MessageSent, StateChanged
 from tests.engine.rig import Bright, Picture, Plain, Rig, frame, log, rig_of
@@ -379,6 +380,33 @@ async def test_events_of_two_seats_are_counted_apart_and_do_not_replace_each_oth
         await rig.play(0.2)
     assert rig.model.calls == ["seek 2", "seek 3"]
     assert [(answer.ticket, answer.n) for answer in rig.sink.of(EventApplied)] == [(1, 1), (2, 1), (3, 2)]
+
+
+async def test_the_sender_of_an_event_over_another_connection_is_the_client_that_had_the_seat_when_it_came() -> None:
+    class Seated(Handlers):
+        seats: Any = 2
+
+        @joined
+        def joined(self, client: ClientInfo) -> None:
+            self.calls.append(f"{client.id} joined")
+
+        @event(name="act")
+        def act(self, client: ClientInfo) -> None:
+            self.calls.append(f"{client.id} acts")
+
+    def change(client: ClientInfo, *, joined: bool) -> None:
+        rig.session.clients = {"c-1": rig.session.client} | ({client.id: client} if joined else {})
+        rig.dispatcher.accept_change(ClientChange(client, joined=joined))
+
+    rig = Rig(Seated)
+    async with rig.running():
+        guest = ClientInfo("c-2", 0.0, seat=1)
+        change(guest, joined=True)
+        rig.event("act", _seat=1, _client="c-9")
+        change(guest, joined=False)
+        change(ClientInfo("c-3", 0.0, seat=1), joined=True)
+        await rig.play(0.2)
+    assert rig.model.calls == ["c-1 joined", "c-2 joined", "c-2 acts", "c-3 joined"]
 
 
 async def test_of_events_that_dedupe_the_newest_runs_though_it_came_while_another_was_handled() -> None:

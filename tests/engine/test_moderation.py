@@ -207,11 +207,12 @@ class Unit:
         self.served = ServedModel(Version(model, self.contract, {}))
         self.moderation = Moderation(self.served, self.clock, UntrackedThreads(), self.sink.send)
         self.accepted: list[str] = []
-        self.session = ModelSession("s-1", ClientInfo("c-1", 0.0), self.clock, 0.0)
+        self.session = ModelSession("s-1", ClientInfo("c-1", 0.0), self.clock, 0.0, seats=2)
+        self.session.clients["c-2"] = ClientInfo("c-2", 0.0, seat=1)
         self._tickets = iter(range(1, 10_000))
 
-    def send(self, name: str, client: str = "c-1", **data: object) -> None:
-        sent = ClientEvent("s-1", client, next(self._tickets), name, json.dumps(data))
+    def send(self, name: str, client: str = "c-1", seat: int = 0, **data: object) -> None:
+        sent = ClientEvent("s-1", client, next(self._tickets), name, json.dumps(data), seat=seat)
         checked = check_event(self.contract.events, sent)
         assert isinstance(checked, CheckedEvent)
         self.moderation.accept(checked)
@@ -260,6 +261,18 @@ async def test_events_of_one_client_stay_in_order_and_others_do_not_wait() -> No
         unit.model.go.set()
         await unit.settled(4)
         assert unit.accepted == ["c-2 other 1", "c-1 wait", "c-1 first 1", "c-1 hello 2"]
+
+
+async def test_a_value_over_another_connection_is_that_of_the_client_in_the_seat_and_is_dropped_with_it() -> None:
+    async with moderated() as unit:
+        unit.send("begin", client="c-9", seat=1, text="wait")
+        unit.send("begin", text="wait as well")
+        await unit.asked(2)
+        assert {client for *_, client in unit.model.asked} == {"c-1", "c-2"}
+        unit.moderation.drop_client("c-2")
+        unit.model.go.set()
+        await unit.settled(1)
+        assert unit.accepted == ["c-1 wait as well 1"]
 
 
 async def test_a_setter_of_another_field_does_not_wait() -> None:
