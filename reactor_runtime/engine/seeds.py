@@ -96,19 +96,18 @@ class MT19937(np.random.MT19937):
     """Make the bits of NumPy's global generator in one session.
 
     A session's object takes the place of another's: NumPy takes ten times as long to read and set a state as `random`.
-    Only the second of two normal numbers, which NumPy keeps outside of the object, is read and set; while `is_kept`,
-    the states that NumPy reads and sets contain nothing else.
+    While `hides_bits`, `state` leaves out the bits, so that NumPy copies only the second normal number.
     """
 
-    is_kept = False
+    hides_bits = False
 
     @property
     def state(self) -> Any:
-        return {"bit_generator": "MT19937", "state": {}} if self.is_kept else _STATE.__get__(self)
+        return {"bit_generator": "MT19937", "state": {}} if self.hides_bits else _STATE.__get__(self)
 
     @state.setter
     def state(self, value: Any) -> None:
-        if not self.is_kept:
+        if not self.hides_bits:
             _STATE.__set__(self, value)
 
 
@@ -117,9 +116,9 @@ def _numpy_state() -> tuple[Any, Any]:
     bits = mtrand.get_bit_generator()
     if not isinstance(bits, MT19937):
         return bits, np.random.get_state(legacy=False)
-    bits.is_kept = True
+    bits.hides_bits = True
     state = np.random.get_state(legacy=False)
-    bits.is_kept = False
+    bits.hides_bits = False
     return bits, state
 
 
@@ -128,9 +127,9 @@ def _restore_numpy(bits: Any, state: Any) -> None:
     if not isinstance(bits, MT19937):
         np.random.set_state(state)
         return
-    bits.is_kept = True
+    bits.hides_bits = True
     np.random.set_state(state)
-    bits.is_kept = False
+    bits.hides_bits = False
 
 
 def _states() -> list[Any]:
