@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import secrets
 import sys
 import types
 from collections.abc import Awaitable, Callable, Generator
@@ -63,6 +64,7 @@ class SharedGenerators:
             _restore(states)
         else:
             mtrand.set_bit_generator(MT19937())
+            seed_generators(secrets.randbelow(MOST_SEEDS))
         self._current = session
 
 

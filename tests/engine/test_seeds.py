@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -39,6 +40,28 @@ def test_sessions_that_draw_by_turns_have_the_numbers_that_each_has_alone(genera
         generators.enter(f"s-{seed}")
         drawn[seed].append(draw())
     assert drawn == alone
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        pytest.param(random.random, id="random"),
+        pytest.param(np.random.random, id="numpy"),
+        pytest.param(np.random.normal, id="normal"),
+        pytest.param(lambda: pytest.importorskip("torch").rand(()).item(), id="torch"),
+    ],
+)
+def test_sessions_without_a_seed_have_numbers_of_their_own(
+    generators: SharedGenerators, draw: Callable[[], float]
+) -> None:
+    # Imports torch.
+    draw()
+    generators.begin_session("seeded", 5)
+    drawn: list[float] = []
+    for session in ("a", "b", "seeded"):
+        generators.enter(session)
+        drawn += draw(), draw()
+    assert len(set(drawn)) == 6
 
 
 def test_an_author_can_read_and_set_the_state_of_a_session(generators: SharedGenerators) -> None:
