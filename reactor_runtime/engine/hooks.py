@@ -40,8 +40,7 @@ async def call_author(
 
     An async one that is `stoppable` ends with SessionStopped when the client leaves.
     """
-    if session.generators is not None:
-        session.generators.enter(session.id)
+    session.draw_numbers()
     result = author_call(model, spec, session, arguments)()
     if not spec.is_async:
         return result

@@ -265,6 +265,11 @@ class ModelSession:
         """Return microseconds since the epoch for monotonic seconds."""
         return int((now + self._wall_offset_s) * 1e6)
 
+    def draw_numbers(self) -> None:
+        """Draw the random numbers of this session until another one does, which may be during a wait."""
+        if self.generators is not None:
+            self.generators.enter(self.id)
+
     def with_numbers(self, work: Awaitable[T]) -> Awaitable[T]:
         """Return the author's code such that it draws the random numbers of this session."""
         if self.generators is None:

@@ -6,8 +6,9 @@ import asyncio
 import itertools
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from reactor_runtime.interface import (
     ReactorApp,
     ReactorModel,
     ReactorPipeline,
+    connected,
     event,
 )
 from reactor_runtime.ipc import credits
@@ -350,6 +352,76 @@ async def test_sessions_that_wait_draw_their_own_random_numbers(tmp_path: Path) 
             for number in range(10):
                 alone += executor.step(state={"level": slot + number}, commands=[("draw", {})]).frames
         assert [pixel(sink, index) for index in range(11)] == [tuple(each.array[0, 0]) for each in alone]
+    await sharing.stop()
+
+
+class Noting(ReactorPipeline):
+    """Notes random numbers: before the generator starts, in handlers, after an error at its `yield`, and at its end."""
+
+    state: Level
+    output: Picture
+    fps = 50
+    on_step: Callable[[], None] = staticmethod(lambda: None)
+
+    @connected
+    async def wait(self) -> None:
+        await asyncio.sleep(0)
+
+    @event(name="draw")
+    def draw(self) -> None:
+        self.drawn.append(random.random())
+
+    def inference(self) -> Iterator[Any]:
+        self.drawn = [random.random()]
+        return self.steps()
+
+    def steps(self) -> Iterator[Any]:
+        try:
+            while True:
+                self.on_step()
+                try:
+                    yield "no frame"
+                except TypeError:
+                    self.draw()
+                yield frame(1)
+        finally:
+            self.draw()
+
+
+class AsyncNoting(Noting):
+    async def steps(self) -> Any:
+        try:
+            while True:
+                self.on_step()
+                try:
+                    yield "no frame"
+                except TypeError:
+                    self.draw()
+                yield frame(1)
+        finally:
+            await asyncio.sleep(0)
+            self.draw()
+
+
+@pytest.mark.parametrize("kind", [Noting, AsyncNoting])
+async def test_a_generator_draws_its_own_random_numbers_at_its_start_at_an_error_and_at_its_end(
+    kind: type[Model], tmp_path: Path
+) -> None:
+    sharing = await Sharing.start(kind, 2, tmp_path)
+    for slot in range(2):
+        sharing.send(slot, ipc.StartSession(f"s-{slot}", f"c-{slot}", 0.0, seed=slot))
+    await settle()
+    models: list[Any] = [slot.served.model for slot in sharing.host.slots]
+    for slot, model in enumerate(models):
+        model.on_step = partial(sharing.event, 1 - slot, "draw")
+    await sharing.play(0.2)
+    for slot in range(2):
+        sharing.send(slot, ipc.StopSession(f"s-{slot}"))
+    await settle()
+    for seed, model in enumerate(models):
+        alone = random.Random(seed)
+        assert len(model.drawn) > 10
+        assert model.drawn == [alone.random() for _ in model.drawn]
     await sharing.stop()
 
 

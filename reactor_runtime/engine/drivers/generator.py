@@ -175,6 +175,7 @@ class GeneratorDriver:
             await self._pause(session, dispatcher, began + RESTART_S)
 
     async def _run_generator(self, session: ModelSession, dispatcher: Dispatcher, hooks: SessionHooks) -> bool:
+        session.draw_numbers()
         steps = self._steps = self._start_steps(self._served.version, session, self._timer)
         yielded = False
         self._made = None
@@ -190,6 +191,7 @@ class GeneratorDriver:
                 yielded = True
         finally:
             self._steps = None
+            session.draw_numbers()
             await steps.close()
         return yielded
 
@@ -233,8 +235,7 @@ class GeneratorDriver:
             turn.wanted_at = now if session.stepped else min(now, self._emitter.pace.step_at(now))
             if steps.computes_at_once:
                 await turn.take()
-            if session.generators is not None:
-                session.generators.enter(session.id)
+            session.draw_numbers()
         timer = self._timer
         timer.begin()
         between_s = self._worked_since_made(timer.began)
@@ -285,6 +286,7 @@ class GeneratorDriver:
                 await asyncio.sleep(0)
                 if session.stopping:
                     return
+                session.draw_numbers()
                 item = await steps.throw(error)
 
     def _is_nothing(self, item: object) -> bool:

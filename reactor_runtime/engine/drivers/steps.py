@@ -175,7 +175,7 @@ class AsyncSteps:
 
     async def _close(self) -> None:
         try:
-            await self._generator.aclose()
+            await self._session.with_numbers(self._generator.aclose())
         # A task group around the `yield` wraps the GeneratorExit that ends it.
         except BaseExceptionGroup as group:
             _, others = group.split(GeneratorExit)
