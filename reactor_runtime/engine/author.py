@@ -95,16 +95,16 @@ def check_copy(version: Version) -> None:
 
 
 def as_loaded(version: Version) -> Version:
-    """Return a version with the tracks and the number of seats that its `load()` has set.
+    """Return a version with the tracks, the number of seats and the rate that its `load()` has set.
 
     Raises LoadError for tracks that clash, for a wrong number of seats, and for a wrong rate.
     """
     contract = with_made_outputs(version.contract, version.model)
-    assigned_rate(contract)
-    return replace(version, contract=contract.with_seats(_loaded_seats(version.model)))
+    fps = _assigned_rate(contract)
+    return replace(version, contract=contract.with_seats(_loaded_seats(version.model)), assigned_fps=fps)
 
 
-def assigned_rate(contract: Contract) -> float | None:
+def _assigned_rate(contract: Contract) -> float | None:
     """Return the rate that `load()` has assigned to the class; None if there is none.
 
     Raises LoadError for a wrong rate.

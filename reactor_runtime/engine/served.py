@@ -14,11 +14,20 @@ from reactor_runtime.authoring.styles.model import Model
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """Hold an instance of the author's class, its contract, and the config that it was loaded with."""
+    """Hold an instance of the author's class, its contract, and the config that it was loaded with.
+
+    `assigned_fps` is the rate that its `load()` has assigned to the class, None if there is none.
+    """
 
     model: Model
     contract: Contract
     config: dict[str, Any]
+    assigned_fps: float | None = None
+
+    @property
+    def fps(self) -> float | None:
+        """Return the rate that `load()` has assigned or the class declares; None if there is none."""
+        return self.contract.fps if self.assigned_fps is None else self.assigned_fps
 
     def copied(self) -> Version:
         """Return this version with a shallow copy of its instance: all that `load()` has made is shared.

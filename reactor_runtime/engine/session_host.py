@@ -142,8 +142,6 @@ class SessionHost:
         former = self._state.serve(version, states)
         self.attach(version)
         self._emitter.on_new_version()
-        if (fps := author.assigned_rate(version.contract)) is not None:
-            self._emitter.pace.pin(fps)
         if self._current is not None:
             self._current[1].check_again(self._check)
         return former

@@ -721,6 +721,42 @@ def test_a_load_that_assigns_a_wrong_rate_leaves_the_old_code(project: Project) 
         assert executor.model is model
 
 
+def shown_in_a_second(studio: Studio[Any]) -> int:
+    studio.run(0.5)
+    studio.clear()
+    studio.run(1.0)
+    return len(studio.frames)
+
+
+def test_the_rate_that_a_load_assigns_lasts_until_code_without_it_is_loaded(project: Project) -> None:
+    weights, assigned = "self.weights = object()", "type(self).fps = 5"
+    project.write(MODEL)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        assert shown_in_a_second(studio) == 10
+        project.write(MODEL, (weights, assigned))
+        studio.reload()
+        assert shown_in_a_second(studio) == 5
+        project.write(MODEL, (weights, assigned), ("red = 10", "red = 20"))
+        studio.reload()
+        assert (studio.model.loads, shown_in_a_second(studio)) == (1, 5)
+        assert shown(studio) == 21
+        project.write(MODEL, (weights, "self.weights = None"))
+        studio.reload()
+        assert shown_in_a_second(studio) == 10
+
+
+def test_code_that_fails_leaves_no_rate_that_its_load_has_assigned(project: Project) -> None:
+    project.write(MODEL)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        assert shown_in_a_second(studio) == 10
+        project.write(MODEL, ("self.weights = object()", "type(self).fps = 5"), ("red = 10", "red = 1 // 0"))
+        with pytest.raises(ZeroDivisionError):
+            reload_and_run(studio)
+        assert shown_in_a_second(studio) == 10
+
+
 def test_a_run_that_does_not_end_is_reported(project: Project) -> None:
     forever = "try: await asyncio.sleep(9)\n                    except asyncio.CancelledError: pass"
     project.write(LOOP, ("await asyncio.sleep(0.1)", forever))

@@ -45,11 +45,11 @@ class Pace:
 
     def __init__(self, served: ServedModel) -> None:
         self._served, contract = served, served.contract
-        # The rates that the class declares.
-        self._declared = contract.fps, contract.max_fps
-        self._fps = contract.fps
+        # The rates of the version: of its class, or of its `load()`.
+        self._rates = served.version.fps, contract.max_fps
+        self._fps = served.version.fps
         # Whether the author has chosen the rate, for all sessions and for this one.
-        self._is_chosen = contract.style.assigned(contract.model, "fps") is not None
+        self._is_chosen = self._version_has_rate()
         self._is_chosen_now = False
         self._warned = self._bounded = False
         self._in_session = False
@@ -77,17 +77,18 @@ class Pace:
         self._in_session = False
 
     def on_new_version(self) -> None:
-        """Use the declared rate of another version of the model, if that has changed, and its sound tracks.
+        """Use the rate that another version of the model declares or assigns, if it is another, and its sound tracks.
 
         The reserve is estimated anew: other code takes other times.
         """
-        contract, before = self._served.contract, self._declared
-        self._declared = contract.fps, contract.max_fps
+        version, before = self._served.version, self._rates
+        self._rates = version.fps, version.contract.max_fps
         self._reset_reserve()
-        if self._declared != before:
-            self._fps = contract.fps
+        if self._rates != before:
+            self._fps = version.fps
             self._fixed = self._fps is not None
-            self._estimate = RateEstimate(max_fps=contract.max_fps)
+            self._is_chosen = self._version_has_rate()
+            self._estimate = RateEstimate(max_fps=version.contract.max_fps)
             self.schedule.set_fps(self._fps or self.schedule.fps)
         self._sound_lines: dict[TrackSpec, SoundLine] = {**self._new_sound_lines(), **self._sound_lines}
 
@@ -98,12 +99,6 @@ class Pace:
         if not self._in_session:
             self._fps = fps
             self._is_chosen = True
-
-    def pin(self, fps: float) -> None:
-        """Fix the rate for this session and all later ones; ValueError if it isn't above 0."""
-        self.set_fps(fps)
-        self._fps = fps
-        self._is_chosen = True
 
     @property
     def adaptive(self) -> bool:
@@ -208,6 +203,11 @@ class Pace:
         self._fill_s, self._slower = 0.0, 1.0
         for line in self._sound_lines.values():
             line.reset()
+
+    def _version_has_rate(self) -> bool:
+        """Return whether the author's class or its `load()` has a rate."""
+        version, contract = self._served.version, self._served.contract
+        return version.assigned_fps is not None or contract.style.assigned(contract.model, "fps") is not None
 
     def _reset(self) -> None:
         self._fixed = self._fps is not None

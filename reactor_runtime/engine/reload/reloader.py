@@ -8,7 +8,7 @@ import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -413,8 +413,9 @@ class Reloader:
                 trial.undo.insert(0, migration.undo)
                 trial.note = _outdated(self._served.model, execution, self._modules)
                 contract = candidate.contract.with_seats(self._served.contract.seats)
-                model = self._served.model
-                return Version(model, with_made_outputs(contract, model), candidate.config)
+                served = self._served.version
+                made = with_made_outputs(contract, served.model)
+                return replace(served, contract=made, config=candidate.config)
         self._report("loading", reason)
         return self._loading.load_again(candidate.contract, self._given)
 
