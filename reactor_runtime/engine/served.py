@@ -37,6 +37,8 @@ class Version:
         model = copy.copy(self.model)
         for name, value in vars(self.model).items():
             vars(model)[name] = _bound_to(model, self.model, value)
+        # Its inputs are to be replaced, whatever `load()` has made of them: each session has its own.
+        vars(model).pop("_reactor_inputs", None)
         return replace(self, model=model)
 
 

@@ -306,6 +306,47 @@ def test_a_load_that_fails_keeps_the_loaded_model(project: Project) -> None:
         assert red(executor) == 11
 
 
+WRAPPED = MODEL.replace(
+    "class MyModel",
+    """class Camera(Input):
+        webcam: Video
+
+    class Doubled:
+        def __init__(self, inputs):
+            self.inputs = inputs
+            self.newest = 0
+
+        def red(self):
+            for frame in self.inputs.webcam.try_read() or ():
+                self.newest = 2 * int(frame.flat[0])
+            return self.newest
+
+    class MyModel""",
+).replace("fps = 10", "fps = 10; inputs: Camera")
+WRAPPED = WRAPPED.replace("object()", "object(); self.inputs = Doubled(self.inputs)")
+WRAPPED = WRAPPED.replace("red + self.state.level", "red + self.inputs.red()")
+
+
+def test_an_object_that_load_puts_in_place_of_an_input_stays(project: Project) -> None:
+    project.write(WRAPPED)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        edits: list[tuple[tuple[str, str], ...]] = [
+            (("red = 10", "red = 20"),),
+            (("object();", "open('none');"),),
+            (("red = 10", "red = 1 // 0"),),
+            (("object();", "list();"), ("red = 10", "red = 1 // 0")),
+            (("object();", "dict();"), ("red = 10", "red = 20")),
+        ]
+        for sent, edit in enumerate(edits):
+            project.write(WRAPPED, *edit)
+            with contextlib.suppress(LoadError, ZeroDivisionError):
+                reload_and_run(studio)
+            studio.push_media("webcam", np.full((2, 2, 3), sent, np.uint8))
+            assert shown(studio) == 20 + 2 * sent, edit
+        assert type(studio.model.inputs) is sys.modules[project.name].Doubled
+
+
 def test_a_step_that_waits_for_an_input_does_not_delay_the_reload(project: Project) -> None:
     text = MODEL.replace("class MyModel", "class Camera(Input):\n        webcam: Video\n\n    class MyModel")
     text = text.replace("fps = 10", "input: Camera").replace("def inference", "async def inference")

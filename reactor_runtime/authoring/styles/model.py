@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from reactor_runtime.authoring.code.annotations import Scope, own_annotations, union_options
@@ -16,7 +17,7 @@ from reactor_runtime.authoring.events.state import InputState
 from reactor_runtime.authoring.styles.seat import check_seats
 from reactor_runtime.authoring.styles.state_class import state_of, store_state
 from reactor_runtime.authoring.tracks.discovery import class_annotating, find, store_local_classes
-from reactor_runtime.authoring.tracks.inputs import compile_inputs, join_all
+from reactor_runtime.authoring.tracks.inputs import Input, compile_inputs, join_all
 from reactor_runtime.authoring.tracks.tracks import Output
 
 _OUTPUTS = "__reactor_outputs__"
@@ -47,6 +48,8 @@ class Model:
     # The engine sets these when the model is made.
     _reactor_on_progress: Callable[[float | None, str], None] | None = None
     _reactor_on_end: Callable[[str], None] | None = None
+    # The inputs that the engine has assigned, by attribute.
+    _reactor_inputs: Mapping[str, Input] = MappingProxyType({})
     _reactor_needs_state = False
     # For `hints`, which does not import these classes.
     _reactor_hints: ClassVar[Mapping[str, str]] = {

@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.tracks.backlog import BufferClosed, Item, ReadMode
 from reactor_runtime.authoring.tracks.input_buffer import InputBuffer, WaitTimer
 from reactor_runtime.authoring.tracks.input_frame import InputFrame
-from reactor_runtime.authoring.tracks.inputs import make_input
+from reactor_runtime.authoring.tracks.inputs import Input, make_input
 from reactor_runtime.authoring.tracks.tracks import TrackSpec, tracks_of
 from reactor_runtime.clock import Clock
 from reactor_runtime.engine.inputs.input_counter import InputCounter
@@ -89,7 +89,7 @@ class Inputs:
     def attach(self, model: Model, contract: Contract) -> None:
         """Assign a buffer to each input track of a model; tracks of the same name and kind keep their buffers.
 
-        Reads are counted from 0 again.
+        Reads are counted from 0 again. An object that the author has assigned in place of an input stays.
         """
         specs = {track.name: track for kind in contract.inputs.values() for track in tracks_of(kind)}
         kinds: dict[str, str] = {name: track.kind for name, track in specs.items()}
@@ -110,8 +110,16 @@ class Inputs:
             self._reported.clear()
             for buffer in buffers.values():
                 buffer.begin_counting()
+        before = model._reactor_inputs
+        replaced = {attribute for attribute, made in before.items() if vars(model).get(attribute) is not made}
+        given: dict[str, Input] = {}
         for attribute, kind in contract.inputs.items():
-            setattr(model, attribute, make_input(kind, {track.name: buffers[track.name] for track in tracks_of(kind)}))
+            if attribute in replaced:
+                given[attribute] = before[attribute]
+                continue
+            given[attribute] = make_input(kind, {track.name: buffers[track.name] for track in tracks_of(kind)})
+            setattr(model, attribute, given[attribute])
+        model._reactor_inputs = MappingProxyType(given)
 
     def _make_buffer(self, track: TrackSpec) -> Buffer:
         bounded = {} if track.buffer_seconds is None else {"capacity": math.ceil(track.buffer_seconds / PIECE_S)}

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.tracks.backlog import CAPACITY
+from reactor_runtime.engine.served import Version
 from reactor_runtime.interface import (
     Audio,
     BufferClosed,
@@ -88,6 +89,18 @@ class Listening(ReactorPipeline):
         while True:
             pieces = await self.input.microphone.read(mode=self.mode)
             yield Voice(voice=pieces[0])
+
+
+async def test_an_object_in_place_of_an_input_stays_on_its_model_and_a_copy_gets_an_input() -> None:
+    rig, other = Rig(Polling), object()
+    rig.model.input = other
+    copied = Version(rig.model, rig.contract, {}).copied()
+    for _ in range(2):
+        rig.inputs.attach(rig.model, rig.contract)
+        assert rig.model.input is other
+    copy: Any = copied.model
+    rig.inputs.attach(copy, rig.contract)
+    assert isinstance(copy.input, Camera)
 
 
 PIECE = wav.encode(np.zeros((1, 960), np.int16), 48_000)
