@@ -160,6 +160,7 @@ class _SessionRecorder:
         self._writing = writing
         self._video = video
         self._frames: dict[str, Iterator[int]] = defaultdict(itertools.count)
+        # Whether the session is over, or its recording.
         self._ended = False
         # The steps before code with another contract, and before a read that was cancelled.
         self._other_contract_at: int | None = None
@@ -171,6 +172,8 @@ class _SessionRecorder:
         self._end_at_other_contract()
 
     def on_reload(self, step: int, outcome: ReloadOutcome) -> None:
+        if self._ended:
+            return
         waiting, self._cancelled_at = self._cancelled_at == step, None
         if contract_differences(self._contract, outcome.contract.to_json()):
             self._other_contract_at = step
@@ -181,27 +184,29 @@ class _SessionRecorder:
         config = to_text(outcome.config)
         entry = ReloadEntry(step, kind, waiting, config)
         # The queue refers to the sources, which it does not copy.
-        self._writing.put(ReloadedFiles(entry, outcome.sources))
+        self._put(ReloadedFiles(entry, outcome.sources))
 
     def on_error(self, step: int, error: str) -> None:
         self._end_at_other_contract()
-        self._writing.put(ErrorEntry(step, error))
+        self._put(ErrorEntry(step, error))
 
     def _end_at_other_contract(self) -> None:
         """End the recording before code with another contract, now that this code is kept."""
         if self._other_contract_at is not None:
             logger.warning("the recording of the session ends: a reload has changed the contract")
-            self._writing.put(EndEntry(self._other_contract_at))
-            self._other_contract_at = None
+            self._put(EndEntry(self._other_contract_at))
+            self._other_contract_at, self._ended = None, True
 
     def on_applied(self) -> None: ...
 
     def on_output(
         self, step: int, bundles: Sequence[Mapping[Any, Any]], metadata: Metadata | None = None
     ) -> Sequence[Mapping[str, OnFile]]:
+        if self._ended:
+            return ()
         pieces = to_pieces(bundles)
         metadata_bytes = len(json.dumps(metadata)) if metadata else 0
-        self._writing.put(OutputEntry(step, hash_pieces(pieces), metadata or {}), ENTRY_BYTES + metadata_bytes)
+        self._put(OutputEntry(step, hash_pieces(pieces), metadata or {}), ENTRY_BYTES + metadata_bytes)
         if not self._video:
             return ()
         on_files: list[dict[str, OnFile]] = []
@@ -214,22 +219,28 @@ class _SessionRecorder:
             for track, number in numbers.items():
                 if self._writing.half_empty:
                     # The author may change the array when the step continues.
-                    self._writing.put(FrameEntry(track, number, frames[track].copy()), frames[track].nbytes)
+                    self._put(FrameEntry(track, number, frames[track].copy()), frames[track].nbytes)
         return on_files
 
     def _put_file(self, track: str, number: int, file: bytes, quality: int) -> None:
-        # The file of another session may be open by now.
-        if file and not self._ended:
+        if file:
             kept = file if self._writing.half_empty else b""
-            self._writing.put(FrameEntry(track, number, kept, quality), ENTRY_BYTES + len(kept))
+            self._put(FrameEntry(track, number, kept, quality), ENTRY_BYTES + len(kept))
+
+    def _put(self, entry: Written, size_bytes: int = ENTRY_BYTES) -> None:
+        # After the end the file of another session may be open.
+        if not self._ended:
+            self._writing.put(entry, size_bytes)
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool = False) -> None:
         self._end_at_other_contract()
         client = "" if event.client == self._client else event.client
         entry = EventEntry(step, event.name, event.data_json, skipped, client, waiting, event.seat)
-        self._writing.put(entry, ENTRY_BYTES + len(event.data_json))
+        self._put(entry, ENTRY_BYTES + len(event.data_json))
 
     def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None:
+        if self._ended:
+            return
         if items is None:
             self._cancelled_at = step
             return
@@ -238,18 +249,18 @@ class _SessionRecorder:
         sent = tuple(_sent_values(item.array()) for item in items)
         metadata_bytes = sum(len(values.metadata or "") for values in sent)
         entry = ReadEntry(step, track, call, files, sent if any(values != NOTHING_SENT for values in sent) else ())
-        self._writing.put(entry, ENTRY_BYTES + sum(map(len, files)) + metadata_bytes)
+        self._put(entry, ENTRY_BYTES + sum(map(len, files)) + metadata_bytes)
 
     def on_upload(self, file: UploadedFile) -> None:
-        self._writing.put(file, file.size_bytes)
+        self._put(file, file.size_bytes)
 
     def on_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
-        self._writing.put(MessageEntry(step, kind, data), ENTRY_BYTES + len(json.dumps(data)))
+        self._put(MessageEntry(step, kind, data), ENTRY_BYTES + len(json.dumps(data)))
 
     def on_end(self, step: int, error: str) -> None:
-        self._ended = True
         self._end_at_other_contract()
-        self._writing.put(EndEntry(step, error))
+        self._put(EndEntry(step, error))
+        self._ended = True
 
 
 @dataclass(frozen=True, slots=True)

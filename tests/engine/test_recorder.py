@@ -282,6 +282,23 @@ def test_a_recording_ends_before_what_code_with_another_contract_does(
     assert warnings_in(caplog) == ["the recording of the session ends: a reload has changed the contract"]
 
 
+def test_a_recording_that_has_ended_takes_nothing_of_later_code(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder(RecordOptions(tmp_path, video="jpeg"), {}, tmp_path)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    for step in (5, 7):
+        log.on_reload(step, ReloadOutcome("applied", Contract.of(Singing), {}, {}))
+        log.on_step(step + 1)
+        assert log.on_output(step + 1, [{TRACK: np.zeros((2, 2, 3), np.uint8)}]) == ()
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    recording = read_recording(file)
+    assert (recording.end, recording.outputs, recording.reloads) == (EndEntry(5), [], [])
+    assert warnings_in(caplog) == ["the recording of the session ends: a reload has changed the contract"]
+
+
 def test_frames_are_left_out_when_half_of_the_queue_is_full_and_their_hashes_stay(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
