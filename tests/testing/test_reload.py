@@ -762,6 +762,21 @@ def test_a_load_that_assigns_a_wrong_rate_leaves_the_old_code(project: Project) 
         assert executor.model is model
 
 
+def test_seats_that_load_assigns_to_the_class_do_not_restart_the_engine_at_each_save(project: Project) -> None:
+    text = MODEL.replace("fps = 10", "fps = 10; seats = 1").replace("object()", "object(); type(self).seats = 2")
+    project.write(text)
+    with Studio(project.model()) as studio:
+        studio.connect()
+        for edit, expected in ((("red = 10", "red = 20"), 21), (("object();", "list();"), 11)):
+            project.write(text, edit)
+            studio.reload()
+            assert shown(studio) == expected
+            assert len(studio.model.seats) == 2
+        project.write(text, ("seats = 1", "seats = 3"))
+        with pytest.raises(RuntimeError, match="a session has 3 seats now"):
+            studio.reload()
+
+
 def shown_in_a_second(studio: Studio[Any]) -> int:
     studio.run(0.5)
     studio.clear()

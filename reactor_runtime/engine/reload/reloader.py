@@ -18,7 +18,6 @@ from reactor_runtime.authoring.importing import import_class
 from reactor_runtime.authoring.model_config import model_config
 from reactor_runtime.authoring.presets import NO_PRESETS, Presets, check_presets
 from reactor_runtime.authoring.styles.model import Model
-from reactor_runtime.authoring.styles.seat import seats_of
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.config import GivenConfig, is_same
 from reactor_runtime.engine.author import session_failure, with_made_outputs
@@ -173,6 +172,8 @@ class Reloader:
         self._host = host
         self._loading = loading
         self._served = served
+        # `load()`, which comes later, may assign others, also to the class.
+        self._declared_seats = served.contract.seats
         self._project = project
         self._modules = settings.modules
         self._place = settings.place
@@ -333,10 +334,10 @@ class Reloader:
             base = candidate.contract.style.base.__name__
             self._report("restarting", f"{candidate.contract.model.__name__} is a {base} now")
             return
-        seats = seats_of(candidate.contract.model)
-        if seats != seats_of(self._served.contract.model):
+        is_other_class = candidate.contract.model is not self._served.contract.model
+        if is_other_class and candidate.contract.seats != self._declared_seats:
             candidate.undo()
-            self._report("restarting", f"a session has {seats} seats now")
+            self._report("restarting", f"a session has {candidate.contract.seats} seats now")
             return
         if candidate.reason and self._loading.runners.modules:
             # Two sets of ranks may not fit into the memory of the GPUs.
