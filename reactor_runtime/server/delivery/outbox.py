@@ -6,7 +6,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.track_sender import TrackSender
@@ -36,6 +36,14 @@ class Counters:
     # Of the frames that were sent.
     sent_bytes: int = 0
     sent_by_track: dict[str, int] = field(default_factory=dict)
+
+
+class _KeptFrame(NamedTuple):
+    """A frame that nothing replaces, with the name of its encoding and its rung."""
+
+    file: MediaFile
+    encoding: str
+    rung: int
 
 
 class SoundQueue:
@@ -119,7 +127,7 @@ class Outbox:
         # Each queued item gets the next number; the item with the lowest one is sent first.
         self._orders = itertools.count(1)
         # Messages with their sizes, and frames and sound that are kept, whose size here is 0.
-        self._messages: deque[tuple[int, str | bytes | MediaFile, int]] = deque()
+        self._messages: deque[tuple[int, str | bytes | MediaFile | _KeptFrame, int]] = deque()
         self._message_bytes = 0
         # How many frames and pieces of sound are kept, and what is called when there is room for more; None while
         # newer ones replace older ones.
@@ -166,7 +174,10 @@ class Outbox:
         return self._encoding_of(frame) is not None
 
     def _encoding_of(self, frame: EncodedFrame) -> TrackEncoding | None:
-        """Return the encoding in which the client gets a frame: its own, or that of the frame from before it chose."""
+        """Return the encoding in which the client gets a frame; None if the frame has no file for it.
+
+        It is its own, or the default one for a frame that was encoded before the client chose another.
+        """
         sender = self.track_sender(frame.track)
         if sender.takes_video is not None:
             return None
@@ -183,7 +194,8 @@ class Outbox:
         self.counters.offered += 1
         sender = self.track_senders[track]
         if self._on_room is not None:
-            self._keep(frame.file_on(encoding, sender.ladder.rung)[1])
+            rung, file = frame.file_on(encoding, sender.ladder.rung)
+            self._keep(_KeptFrame(file, encoding.name, rung))
             return
         if track in self._newest:
             self.counters.skipped += 1
@@ -291,24 +303,23 @@ class Outbox:
         if message_order == oldest:
             _, message, size = self._messages.popleft()
             self._message_bytes -= size
-            if isinstance(message, MediaFile):
-                self._count_kept(message)
-            return message, None
+            return self._take_kept(message) if isinstance(message, MediaFile | _KeptFrame) else message, None
         return self.sounds.take_sound(), None
 
-    def _keep(self, file: MediaFile) -> None:
+    def _keep(self, media: _KeptFrame | MediaFile) -> None:
         """Queue a frame or sound that nothing replaces."""
         self._kept += 1
-        self._messages.append((next(self._orders), file, 0))
+        self._messages.append((next(self._orders), media, 0))
         self._on_queued()
 
-    def _count_kept(self, file: MediaFile) -> None:
-        """Count a frame or sound that is sent and was not to be replaced."""
+    def _take_kept(self, media: _KeptFrame | MediaFile) -> MediaFile:
+        """Count a frame or sound that is sent and was not to be replaced; return its file."""
         self._kept -= 1
-        if file.kind == "video":
-            self._count_sent(file, self.encoding.name, TOP)
+        if isinstance(media, _KeptFrame):
+            self._count_sent(*media)
         if self._on_room is not None and self._kept == MOST_KEPT - 1:
             self._on_room()
+        return media.file if isinstance(media, _KeptFrame) else media
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None

@@ -81,6 +81,19 @@ def test_media_that_is_kept_is_sent_in_order_with_messages_and_none_is_replaced(
     assert outbox.counters.sent_bytes == sum(len(b"video %d" % seq) for seq in range(MOST_KEPT - 1))
 
 
+def test_a_frame_that_is_kept_is_counted_with_the_encoding_and_rung_of_its_file(clock: FakeClock) -> None:
+    metrics = Metrics()
+    outbox = Outbox(ClientOptions(clock, metrics), View(codecs=("raw",)))
+    outbox.keep_media(lambda: None)
+    # It was encoded before the client chose another encoding.
+    outbox.offer_frame(frame_of(0, {1: b"jpeg"}))
+    header = MediaHeader("video", 1, 0, 0)
+    outbox.offer_frame(EncodedFrame(header, {RAW: {0: MediaFile("video", header, b"raw")}}, 0.1))
+    items = [outbox.take_next()[0] for _ in range(2)]
+    assert [item.data for item in items if isinstance(item, MediaFile)] == [b"jpeg", b"raw"]
+    assert dict(metrics.frames.sent) == {("video", "jpeg", 1): 1, ("video", "raw", 0): 1}
+
+
 def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:
     metrics = Metrics()
     outbox = Outbox(ClientOptions(clock, metrics), View(tracks=("left",)))
