@@ -90,7 +90,7 @@ class EngineSlot:
         self._wait_queue = wait_queue
         self._settings = settings
         self._callbacks = callbacks
-        self._seating = Seating(self, subscribers, wait_queue, callbacks.on_vacant)
+        self._seating = Seating(self, subscribers, callbacks.on_vacant)
 
     @property
     def model_name(self) -> str:

@@ -17,7 +17,6 @@ from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.sessions.session_seat import SessionSeat
 from reactor_runtime.server.sessions.slot import S, VacantSession
 from reactor_runtime.server.sessions.turn import END_MESSAGES, TurnEnd
-from reactor_runtime.server.sessions.wait_queue import WaitQueue
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -33,12 +32,10 @@ class Seating(Generic[S]):
         self,
         slot: S,
         subscribers: SeatedSubscribers,
-        wait_queue: WaitQueue[Client],
         on_vacant: Callable[[VacantSession[S]], None],
     ) -> None:
         self._slot = slot
         self._subscribers = subscribers
-        self._wait_queue = wait_queue
         self._on_vacant = on_vacant
 
     def resume(self, session: ServedSession, client: Client, secret: str) -> None:
@@ -94,9 +91,9 @@ class Seating(Generic[S]):
             self._on_vacant(vacant)
 
     def send_seats(self, session: ServedSession) -> None:
-        """Send the clients who has which seat, where there are several."""
+        """Send the clients who has which seat, where there are several; also those that wait and watch."""
         if session.has_several_seats:
-            self._subscribers.send_message("reactor.seats", seats_message(session), but=self._wait_queue.waiting)
+            self._subscribers.send_message("reactor.seats", seats_message(session))
 
     def _free(self, session: ServedSession, seat: SessionSeat) -> None:
         session.vacate(seat)

@@ -123,6 +123,18 @@ async def test_the_session_goes_on_without_its_host(services: AdmissionFixture) 
     assert not services.engine.of(ipc.StopSession)
 
 
+async def test_a_controller_that_waits_and_watches_gets_each_change_of_the_seats(services: AdmissionFixture) -> None:
+    clients = begun(services, 2 * SEATS)
+    services.begin(2)
+    options = ClientOptions(services.clock)
+    waiting = Client(Role.CONTROLLER, "127.0.0.1", options, watches=True, room=session_of(services).room, seat=1)
+    services.admission.attach(waiting)
+    ids = [client.id for client in clients]
+    assert await seats_told(waiting) == [ids[:SEATS]]
+    services.admission.detach(clients[0])
+    assert await seats_told(waiting) == [[None, *ids[1:SEATS]]]
+
+
 async def test_the_last_controller_ends_the_session(services: AdmissionFixture) -> None:
     first, second = begun(services, 2)
     services.admission.detach(first)
