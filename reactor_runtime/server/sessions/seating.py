@@ -62,6 +62,7 @@ class Seating(Generic[S]):
         if session.has_clients:
             self._subscribers.leave(seat.controller)
         if lost and session.hold(seat):
+            self.send_seats(session)
             return
         if session.has_others(seat) and session.phase is SessionPhase.RUNNING:
             self._free(session, seat)

@@ -166,6 +166,17 @@ async def test_a_controller_resumes_its_seat_under_the_id_that_the_model_knows(s
     assert "hello" not in [kind for kind, _ in await told(first)]
 
 
+async def test_the_others_get_the_seat_of_a_controller_that_is_away(services: AdmissionFixture) -> None:
+    clients = begun(services, 2)
+    (secret,) = {data["resume"] for kind, data in await told(clients[1]) if kind == "reactor.welcome"}
+    await told(clients[0])
+    services.admission.detach(clients[1], lost=True)
+    again = come(services, resume=secret)
+    seats = [data for kind, data in await told(clients[0]) if kind == "reactor.seats"]
+    assert [each["away"] for each in seats] == [[1], []]
+    assert [each["clients"][1] for each in seats] == [clients[1].id, again.id]
+
+
 async def test_the_model_pauses_while_all_controllers_are_away(services: AdmissionFixture) -> None:
     first, second = begun(services, 2)
     secret = session_of(services).seats[0].resume_secret or ""
