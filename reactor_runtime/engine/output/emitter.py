@@ -34,9 +34,9 @@ Lend = Callable[[int], NDArray[np.uint8]]
 class StepTime(NamedTuple):
     """How long the author's code has worked for an output, in seconds.
 
-    `compute_s` is the time of the step, None if it is not known. With `adapts` the rate follows it, and `between_s`,
-    the time of other work since the previous step. `author_s` is how long the code has run or waited for the output,
-    None for the time since the last output.
+    `compute_s` is the time of the step, None if it is not known. With `adapts` the rate follows
+    `compute_s + between_s`; `between_s` is other work since the previous step. `author_s` is how long the code has run
+    or waited for the output, None for the time since the last output.
     """
 
     compute_s: float | None = None

@@ -137,7 +137,7 @@ class SaveWatch:
     def _interrupt(self) -> None:
         """End the author's code at its line; restart the process if that has no effect, as in a library.
 
-        Code that runs after it, such as the former code of the model, is not ended, however long a step takes.
+        Only the code that ran when this was called is ended; what runs after it may take any time.
         """
         for _ in range(TRIES):
             self._target = self._target or project_code(_main_frame(), self._project)

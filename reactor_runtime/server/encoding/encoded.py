@@ -26,7 +26,8 @@ class MediaFile(NamedTuple):
 class VideoPiece(NamedTuple):
     """A message of a video stream, which no other replaces.
 
-    `interval_s` is the time between two frames of the model, `paced_s` the time for which the encoder had its bits.
+    `interval_s` is the time between two frames of the model, `paced_s` the seconds of the stream that the bits of the
+    piece were budgeted for.
     """
 
     file: MediaFile
