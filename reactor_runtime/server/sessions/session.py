@@ -108,7 +108,7 @@ class ServedSession:
         self.inputs = InputTracks()
         self.uploads = IncomingUploads(send)
         # Whether the model pauses because its controllers are away.
-        self._is_held = False
+        self._is_paused = False
         # What clients have sent before the session started, in its order.
         self._early: list[ipc.ClientEvent | ipc.ClientMedia | ipc.StepRequest] = []
         # The clients that have requested to keep the recording, in the order of their requests.
@@ -277,7 +277,7 @@ class ServedSession:
         if self.has_several_seats:
             seat.resume_secret = None
             self._send(ipc.ClientLeft(self.id, seat.client_id))
-            self._hold_if_deserted()
+            self._pause_if_deserted()
 
     def take_seat(self, seat: SessionSeat, client: Client) -> None:
         """Continue with another controller in a seat, which begins a turn; the former one can't resume any more."""
@@ -293,14 +293,14 @@ class ServedSession:
             self._report_client(client)
         if self.has_several_seats:
             self.clients.pop(client.id, None)
-            self._hold_if_deserted()
+            self._pause_if_deserted()
         seat.start_turn(self._clock.now(), client.used_s)
 
-    def _hold_if_deserted(self) -> None:
+    def _pause_if_deserted(self) -> None:
         """Pause the model while all controllers are away."""
         deserted = all(seat.is_free or seat.is_away for seat in self.seats)
-        if deserted is not self._is_held:
-            self._is_held = deserted
+        if deserted is not self._is_paused:
+            self._is_paused = deserted
             self._send(ipc.Pause(self.id, paused=deserted))
 
     def record_activity(self, client: Client) -> None:
@@ -317,7 +317,7 @@ class ServedSession:
         assert seat.controller is not None, "it has just lost its connection"
         seat.is_away = True
         self._subscribers.leave(seat.controller)
-        self._hold_if_deserted()
+        self._pause_if_deserted()
         return True
 
     def is_resumed_by(self, secret: str) -> bool:
@@ -340,7 +340,7 @@ class ServedSession:
         self._subscribers.leave(former)
         former.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
         seat.turn.controller_returned()
-        self._is_held = False
+        self._is_paused = False
         self._send(ipc.Pause(self.id, paused=False))
         return seat
 
