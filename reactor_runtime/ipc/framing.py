@@ -83,7 +83,7 @@ def _decode(body: bytearray, file: bytearray) -> Message:
 def _make_bundle(*values: Any) -> Bundle:
     *plain, frames, sounds, first, inputs, reserve_s, others = values
     shown = tuple([BundleFrame._make((*plain_frame, tuple(seqs))) for *plain_frame, seqs in frames])
-    played = tuple(map(BundleSound._make, sounds))
+    played = tuple([BundleSound._make((*plain_sound, tuple(seqs))) for *plain_sound, seqs in sounds])
     return Bundle._make((*plain, shown, played, first, tuple(inputs), reserve_s, tuple(others)))
 
 

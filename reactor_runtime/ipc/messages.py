@@ -354,7 +354,8 @@ class BundleSound(NamedTuple):
     """One piece of sound of a bundle, int16 of shape (channels, samples) at `offset` in the ring.
 
     It begins at `at`, which is the bundle's `due` but for rounding, so that the pieces of a track have no gaps. `seat`
-    is the one that it is for, None for all.
+    is the one that it is for, None for all seats: `seq` then is the number in the first seat, and `others_seqs` has
+    those in the other seats.
     """
 
     track: str
@@ -365,6 +366,7 @@ class BundleSound(NamedTuple):
     sample_rate: int
     at: float
     seat: int | None = None
+    others_seqs: tuple[int, ...] = ()
 
 
 class Bundle(NamedTuple):

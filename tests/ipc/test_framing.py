@@ -31,7 +31,7 @@ numbers = st.lists(st.integers(0), max_size=3).map(tuple)
 pictures = st.builds(
     BundleFrame, texts, st.integers(0), st.integers(-1), st.integers(1), st.integers(1), others_seqs=numbers
 )
-sounds = st.builds(BundleSound, texts, *[st.integers(0)] * 5, st.floats(allow_nan=False))
+sounds = st.builds(BundleSound, texts, *[st.integers(0)] * 5, st.floats(allow_nan=False), others_seqs=numbers)
 BY_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "str": texts,
     "int": st.integers(),

@@ -9,7 +9,7 @@ import os
 import random
 import signal
 import urllib.request
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import replay
 from tests.cli.command import reactor
 from tests.openapi import strict, validator
-from tests.server.client import WireClient, client, parse_frame
+from tests.server.client import Frame, Sound, WireClient, client, parse_frame
 from tests.server.running import RunningServer, listening, write_project
 from tests.template_projects import own_modules
 from tests.timeouts import TIMEOUT_S
@@ -412,6 +412,11 @@ async def test_a_seat_is_kept_in_a_model_that_knows_all_clients(tmp_path: Path) 
 
 
 UNEVEN = """
+class Both(Output):
+    main_video: Video
+    main_audio: Audio
+
+
 class Player(InputState):
     move: int = 0
 
@@ -423,18 +428,21 @@ class MyModel(ReactorPipeline):
 
     def inference(self):
         for step in itertools.count():
-            own = MyOutput(main_video=gray(step % 200))
+            own = Both(main_video=gray(step % 200), main_audio=np.zeros((1, 1600), np.int16))
             yield own if step % 10 == 0 else [own, own if step % 3 == 0 else None]
 """
 
 
-async def test_the_frames_of_a_seat_are_numbered_without_gaps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("receive", [WireClient.frame, WireClient.sound], ids=["frames", "sound"])
+async def test_what_a_seat_gets_is_numbered_without_gaps(
+    tmp_path: Path, receive: Callable[[WireClient], Awaitable[Frame | Sound]]
+) -> None:
     model = "import itertools\n" + UNEVEN
     with listening(write_project(tmp_path / "project", model)) as server:
         server.wait_for("ready in")
         async with client(server.url) as host, client(server.url) as guest:
-            of_host = {frame.header.pts_us: frame.header.seq for frame in [await host.frame() for _ in range(90)]}
-            of_guest = {frame.header.pts_us: frame.header.seq for frame in [await guest.frame() for _ in range(30)]}
+            of_host = {each.header.pts_us: each.header.seq for each in [await receive(host) for _ in range(90)]}
+            of_guest = {each.header.pts_us: each.header.seq for each in [await receive(guest) for _ in range(30)]}
         server.stop()
     both = [(of_host[at], seq) for at, seq in of_guest.items() if at in of_host]
     assert both

@@ -439,7 +439,8 @@ class Emitter:
         if isinstance(payload, Black):
             return Piece(track, seqs[0], payload, due, others_seqs=seqs[1:])
         if track.kind == "audio":
-            return Piece(track, seqs[0], payload, self.pace.begins(track, due, payload.shape[1]))
+            at = self.pace.begins(track, due, payload.shape[1])
+            return Piece(track, seqs[0], payload, at, others_seqs=seqs[1:])
         self._sizes[track] = Black(*payload.shape[:2])
         if beside is NOTHING:
             return Piece(track, seqs[0], payload, due, others_seqs=seqs[1:])

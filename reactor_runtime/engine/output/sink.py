@@ -42,7 +42,7 @@ class Piece:
 
     `on_file` is called with the file of the frame and its quality: before the bundle is released with the file into
     which the server has encoded the frame, b"" for none; of a frame that is a JPEG already, when the bundle is sent. A
-    frame for several seats has the number `seq` in the first seat, and `others_seqs` in the others.
+    piece for several seats has the number `seq` in the first seat, and `others_seqs` in the others.
     """
 
     track: TrackSpec
@@ -201,7 +201,11 @@ class IpcSink:
             else:
                 channels, samples = payload.shape
                 rate = piece.track.sample_rate or 0
-                sounds.append(BundleSound(piece.track.name, piece.seq, place, channels, samples, rate, piece.at, seat))
+                sounds.append(
+                    BundleSound(
+                        piece.track.name, piece.seq, place, channels, samples, rate, piece.at, seat, piece.others_seqs
+                    )
+                )
         return Bundle(
             bundle.session,
             bundle.number,

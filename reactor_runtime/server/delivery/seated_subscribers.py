@@ -100,8 +100,9 @@ class SeatedSubscribers:
 
     def play_sound(self, sound: EncodedSound) -> None:
         """Offer a piece of sound to the clients of its seat, or to all."""
-        for seat in self._of(sound.seat):
-            seat.play_sound(sound)
+        for number, seat in enumerate(self._seats):
+            if sound.seat in (None, number):
+                seat.play_sound(sound.for_seat(number))
 
     async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:
         """Return the latest frame of a track in full size; None before the first."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
-from reactor_runtime.wire.containers import replace_header
+from reactor_runtime.wire.containers import WAV, replace_header
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 
@@ -102,9 +102,7 @@ class EncodedFrame:
 
     def for_seat(self, seat: int) -> EncodedFrame:
         """Return a frame for several seats with the header for one: its number there, and that of applied events."""
-        if not self.applied:
-            return self
-        header = replace(self.header, applied=self.applied[seat], seq=self.seqs[seat])
+        header = _header_for_seat(self, seat)
         return self if header == self.header else self._with_header(header)
 
     def _with_header(self, header: MediaHeader) -> EncodedFrame:
@@ -120,16 +118,31 @@ class EncodedFrame:
 
 @dataclass(frozen=True, slots=True)
 class EncodedSound:
-    """A piece of sound as a WAV file with its header; `seat` is the one that it is for, None for all."""
+    """A piece of sound as a WAV file with its header; `seat`, `applied` and `seqs` are those of an `EncodedFrame`."""
 
     header: MediaHeader
     data: bytes
     duration_s: float
     seat: int | None = None
+    applied: tuple[int, ...] = ()
+    seqs: tuple[int, ...] = ()
 
     @property
     def track(self) -> str:
         return self.header.track
+
+    def for_seat(self, seat: int) -> EncodedSound:
+        """Return sound for several seats with the header for one; see `EncodedFrame.for_seat`."""
+        header = _header_for_seat(self, seat)
+        return (
+            self if header == self.header else replace(self, header=header, data=replace_header(WAV, header, self.data))
+        )
+
+
+def _header_for_seat(piece: EncodedFrame | EncodedSound, seat: int) -> MediaHeader:
+    if piece.seat is not None or not piece.applied:
+        return piece.header
+    return replace(piece.header, applied=piece.applied[seat], seq=piece.seqs[seat])
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ def run_job(
             yield EncodedFrame(frame_header, {}, bundle.interval_s, pixels, source.seat, all_applied, seqs)
 
     encoded = tuple(frames())
-    sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at)) for sound in job.sounds)
+    sounds = tuple(_encode_sound(sound, ring, header(sound, sound.at), all_applied) for sound in job.sounds)
     return Encoded(encoded, sounds, began, time.monotonic(), threading.get_native_id())
 
 
@@ -249,7 +249,8 @@ def _encode_frame(
     return files
 
 
-def _encode_sound(sound: BundleSound, ring: RingReader, header: MediaHeader) -> EncodedSound:
+def _encode_sound(sound: BundleSound, ring: RingReader, header: MediaHeader, applied: tuple[int, ...]) -> EncodedSound:
     samples = ring.samples(sound.offset, sound.channels, sound.samples)
     data = WAV.attach(header, wav.encode(samples, sound.sample_rate))
-    return EncodedSound(header, data, sound.samples / sound.sample_rate, sound.seat)
+    duration_s, seqs = sound.samples / sound.sample_rate, (sound.seq, *sound.others_seqs)
+    return EncodedSound(header, data, duration_s, sound.seat, applied, seqs)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from reactor_runtime.media import wav
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encodings import DEFAULT
-from reactor_runtime.wire.containers import detach
+from reactor_runtime.wire.containers import WAV, detach
 from reactor_runtime.wire.media_header import MediaHeader
 from tests.fakes import FakeClock, jpeg_frame
 from tests.server.admission_fixture import drain
+
+SILENCE = wav.encode(np.zeros((1, 960), np.int16), 48_000)
 
 
 class Room:
@@ -35,7 +39,7 @@ class Room:
             self.subscribers.join(client, controls=True)
 
     async def received(self, seat: int) -> list[tuple[int, int]]:
-        """Return the number and `applied` of the frames that the client in a seat gets."""
+        """Return the number and `applied` of the frames and sound that the client in a seat gets."""
         items = [item for item in await drain(self.clients[seat].outbox) if isinstance(item, bytes)]
         headers = [detach(item)[0] for item in items]
         return [(header.seq, header.applied) for header in headers if header is not None]
@@ -62,6 +66,14 @@ async def test_a_frame_for_all_has_the_number_and_the_applied_events_of_each_sea
     room.subscribers.show_frame(shown(5, applied=(0, 7), seqs=(5, 3)))
     assert await room.received(0) == [(5, 0)]
     assert await room.received(1) == [(3, 7)]
+
+
+async def test_sound_for_all_has_the_number_and_the_applied_events_of_each_seat(room: Room) -> None:
+    sound = EncodedSound(MediaHeader("voice", 5, 0, 0), WAV.attach(MediaHeader("voice", 5, 0, 0), SILENCE), 0.02)
+    room.subscribers.play_sound(replace(sound, applied=(0, 7), seqs=(5, 3)))
+    room.subscribers.play_sound(replace(sound, seat=1, applied=(0, 7), seqs=(5,)))
+    assert await room.received(0) == [(5, 0)]
+    assert await room.received(1) == [(3, 7), (5, 0)]
 
 
 async def test_a_message_goes_to_all_or_to_one_seat(room: Room) -> None:
