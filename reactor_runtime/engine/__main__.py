@@ -5,11 +5,10 @@ Only the server starts it.
 
 from __future__ import annotations
 
-import atexit
 import builtins
 import contextlib
 import faulthandler
-import logging
+import gc
 import os
 import signal
 import socket
@@ -51,18 +50,6 @@ def _run() -> int:
     if sys.stderr is not None:
         faulthandler.enable()
     sys.argv[:] = [sys.argv[0]]
-    code = 1
-
-    def end() -> None:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-        os._exit(code)
-
-    # The last exit handler, because it is the first to be registered. Python would free the objects of all modules, one
-    # by one, which takes a tenth of a second, and more with the modules of a model.
-    atexit.register(end)
-    os.register_at_fork(after_in_child=lambda: atexit.unregister(end))
     streams.install()
     _read_lines_with_echo()
     from reactor_runtime.engine.run import run_engine
@@ -72,8 +59,8 @@ def _run() -> int:
     os.register_at_fork(after_in_child=channel.close_in_child)
     os.set_inheritable(memory_fd, False)
     code = run_engine(channel, memory_fd)
-    # The counts of lines left out, which the log's own exit handler would write too late.
-    logging.shutdown()
+    # The interpreter would search all objects for cycles as it ends, which takes a tenth of a second.
+    gc.freeze()
     return code
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.processes import alive, gone
 from tests.server.client import client, controlling
-from tests.server.running import PRELUDE, listening, started, write_project
+from tests.server.running import PRELUDE, environment, listening, started, write_project
 
 GET_WS = (
     b"GET /ws?role=viewer HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -125,6 +125,29 @@ def test_exit_handlers_of_the_model_run_and_all_that_it_printed_is_in_the_log(tm
         server.wait_for("ready in")
         server.stop()
         assert "no end of line" in server.log
+
+
+def test_exit_handlers_run_that_were_registered_before_the_engine_started(tmp_path: Path) -> None:
+    project, installed = write_project(tmp_path / "project", MODEL), tmp_path / "installed"
+    installed.mkdir()
+    (installed / "sitecustomize.py").write_text(
+        "import atexit, sys\n"
+        "if 'reactor_runtime.engine' in sys.orig_argv:\n"
+        "    atexit.register(lambda: print('handler of', sys.orig_argv[3]))\n"
+    )
+    path = {"PYTHONPATH": os.pathsep.join((environment()["PYTHONPATH"], str(installed)))}
+    with started(project, variables=path) as server:
+        server.wait_for("ready in")
+        server.stop()
+        assert "handler of reactor_runtime.engine" in server.log
+
+
+def test_an_engine_whose_model_has_closed_its_output_ends_without_a_message(tmp_path: Path) -> None:
+    model = MODEL.replace("time.sleep(config", "sys.stdout.close(); time.sleep(config")
+    with started(write_project(tmp_path, model)) as server:
+        server.wait_for("ready in")
+        server.stop()
+        assert "ValueError" not in server.log
 
 
 @pytest.mark.parametrize("wait_s", [0, 0.02, 0.04, 0.06, 0.1])
