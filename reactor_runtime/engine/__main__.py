@@ -59,6 +59,8 @@ def _run() -> int:
     os.register_at_fork(after_in_child=channel.close_in_child)
     os.set_inheritable(memory_fd, False)
     code = run_engine(channel, memory_fd)
+    # From here on the server limits the time: threads and exit handlers of the model may never end.
+    channel.finish()
     # The interpreter would search all objects for cycles as it ends, which takes a tenth of a second.
     gc.freeze()
     return code

@@ -66,6 +66,8 @@ class _Slot:
 class IpcReader:
     """Read until the server closes the channel, or sends Shutdown while the model loads; then end the process.
 
+    Once the channel is finished, the process ends by itself.
+
     At most 1,000 events or 4 MiB of events of a slot wait for a blocked loop; further events are refused.
     """
 
@@ -103,7 +105,8 @@ class IpcReader:
             traceback.print_exc()
             code = 1
         # The loop can't end the process while the author's code blocks the main thread.
-        os._exit(code)
+        if not self._channel.finished:
+            os._exit(code)
 
     def _read(self, incoming: Iterator[tuple[int, ipc.Message]]) -> None:
         for slot, message in incoming:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -22,13 +23,18 @@ class Channel:
         self._socket.set_inheritable(False)
         self._lock = threading.Lock()
         self._forked = self._closed = False
+        # Whether this end sends nothing more.
+        self.finished = False
         self._framing = Framing()
 
     def send(self, message: Message, slot: int = 0) -> None:
-        """Write one whole message; raise ServerGone when it is gone, or after `close`. Do nothing in a forked child."""
+        """Write one whole message; raise ServerGone when it is gone, or after `close`.
+
+        Do nothing in a forked child, and after `finish`.
+        """
         data = encode(message, slot)
         with self._lock:
-            if not self._forked:
+            if not self._forked and not self.finished:
                 try:
                     self._socket.sendall(data)
                 except OSError as error:
@@ -47,6 +53,14 @@ class Channel:
         """Yield messages with their slots until the other side closes."""
         while data := self._receive():
             yield from self._framing.feed(data)
+
+    def finish(self) -> None:
+        """Send nothing more: the server reads to the end of what was sent, and then closes its end."""
+        with self._lock:
+            self.finished = True
+            # The server may be gone.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         self._closed = True

@@ -227,6 +227,21 @@ async def test_a_crash_of_run_is_told_with_its_line_and_the_model_is_loaded_agai
         server.wait_for_health("ready")
 
 
+@pytest.mark.parametrize("has_client", [True, False], ids=["in a session", "without a client"])
+async def test_the_model_is_loaded_again_while_a_thread_of_it_runs(tmp_path: Path, has_client: bool) -> None:
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(1e6,)).start()\n"
+    source = LOOP if has_client else LOOP.replace("await self.connected.wait()\n", "raise RuntimeError('at once')\n", 1)
+    (project(tmp_path, "loop") / "model.py").write_text(thread + source)
+    with listening(tmp_path) as server:
+        server.wait_for("ready in")
+        if has_client:
+            async with controlling(server.url) as controller:
+                await controller.send("set_level", {"level": 13})
+                await controller.closed()
+        server.until(lambda: server.log.count("LOADED") == 2, "a second load")
+        server.wait_for(r"was killed: it did not end within 0\.8 s, because of a thread")
+
+
 async def test_an_exception_of_inference_ends_the_session_and_not_the_model(tmp_path: Path) -> None:
     with serving(project(tmp_path, "pipeline")) as server:
         async with controlling(server.url) as controller:

@@ -54,6 +54,18 @@ def test_a_thread_that_sends_when_this_end_is_closed_finds_the_server_gone(ends:
         ours.send(Loading("late"))
 
 
+def test_an_end_that_has_finished_sends_nothing_and_receives(ends: tuple[Channel, Channel]) -> None:
+    ours, theirs = ends
+    ours.send(Loading("last"))
+    ours.finish()
+    ours.send(Loading("late"))
+    theirs.send(Loading("back"))
+    assert list(theirs) == [(0, Loading("last"))]
+    assert next(iter(ours)) == (0, Loading("back"))
+    theirs.close()
+    ours.finish()
+
+
 def test_send_raises_when_the_other_end_is_closed(ends: tuple[Channel, Channel]) -> None:
     ours, theirs = ends
     theirs.close()

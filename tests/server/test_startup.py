@@ -30,6 +30,8 @@ class MyModel(ReactorPipeline):
 """
 WAIT = "[time.sleep(0.01) for _ in iter(lambda: os.path.exists(config['go']), True)]"
 
+ENDLESS_THREAD = "import threading\nthreading.Thread(target=time.sleep, args=(1e6,)).start()\n"
+
 
 def good(load: str = "pass") -> str:
     return GOOD.replace("{load}", load)
@@ -86,6 +88,19 @@ def test_a_model_that_cannot_be_served_is_explained_and_the_exit_code_says_which
         for each in words:
             assert each in server.log
         assert "reactor_runtime/" not in server.log or "Fatal Python error" in server.log
+        assert server.log.count("\nerror:") == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [(good("raise OSError('disk on fire')"), 4), (good().replace("    state: MyState\n", ""), 2)],
+    ids=["load raises", "declaration"],
+)
+def test_the_reason_why_a_model_cannot_be_served_comes_while_a_thread_of_it_runs(
+    tmp_path: Path, model: str, code: int
+) -> None:
+    with started(write_project(tmp_path, ENDLESS_THREAD + model)) as server:
+        assert server.ended() == code, server.log
         assert server.log.count("\nerror:") == 1
 
 

@@ -123,8 +123,11 @@ class EngineRun:
 
     async def end(self) -> str:
         """Wait for the end of the process, killing it if need be; return how it ended, in words."""
+        end_s = STOP_S + self._grace_s
         try:
-            self._status = await asyncio.to_thread(self.process.end, time.monotonic() + STOP_S + self._grace_s)
+            if await asyncio.to_thread(self.process.wait, end_s) is None and not self._hung:
+                self._hung = f"was killed: it did not end within {end_s:g} s, because of a thread or an exit handler"
+            self._status = await asyncio.to_thread(self.process.end, time.monotonic())
             oom_killed = await asyncio.to_thread(self._oom_kills.happened)
         finally:
             # Encoding jobs may hold the reader for longer, and with it all of the memory.

@@ -136,6 +136,9 @@ class SocketOfEngine:
         self.engine = Channel(theirs)
         self.memory_fd = create_memory(CREDITS_BYTES)
 
+    def wait(self, timeout_s: float) -> int:  # noqa: ARG002
+        return 0
+
     def end(self, deadline: float) -> int:
         self.deadline = deadline
         return 0
