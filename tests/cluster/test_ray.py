@@ -112,7 +112,9 @@ def project(tmp_path: Path) -> Path:
 
 def reactor(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "reactor_cli", *arguments]
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    # Longer: on a busy machine Ray takes half a minute for each of the tries to load a model.
+    timeout_s = 4 * TIMEOUT_S
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 def processes_of(session: BlockingSession) -> list[int]:
