@@ -10,7 +10,7 @@ from .fake_server import FakeServer
 REPAINTED = "() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))"
 SETTLING = 2  # parts that come with the first sessions, and what the browser makes once
 MEASURED = 8
-FEWEST_OF_A_SESSION = 20  # the legend alone has more nodes
+MOST = 10  # a leak of three nodes in each session gives more
 
 
 def nodes(page: Page, browser: CDPSession) -> int:
@@ -33,5 +33,6 @@ def test_sessions_with_bindings_leave_no_elements_behind(page: Page, server: Fak
         page.locator("#retry").dispatch_event("click")  # sooner than by itself, or one session more
         expect(page.locator(".legend:not([data-old])")).to_be_attached()
         counts.append(nodes(page, browser))
-    settled = counts[SETTLING:]
-    assert max(settled) - min(settled) < FEWEST_OF_A_SESSION, counts
+    # On a busy machine a count may miss parts that come late, and none has parts too many.
+    half = SETTLING + MEASURED // 2
+    assert max(counts[half:]) - max(counts[SETTLING:half]) < MOST, counts
