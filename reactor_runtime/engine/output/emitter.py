@@ -32,7 +32,7 @@ Lend = Callable[[int], NDArray[np.uint8]]
 
 
 class StepTime(NamedTuple):
-    """How long the author's code has worked for an output, in seconds.
+    """Hold how long the author's code has worked for an output, in seconds.
 
     `compute_s` is the time of the step, None if it is not known. With `adapts` the rate follows
     `compute_s + between_s`; `between_s` is other work since the previous step. `author_s` is how long the code has run
@@ -51,7 +51,7 @@ class StepTime(NamedTuple):
 
 
 class _Emission(NamedTuple):
-    """What the bundles of one output have in common; `alone` is sound without frames."""
+    """Hold what all bundles of one output share. With `alone` they have sound and no frames."""
 
     session: ModelSession
     applied: Applied

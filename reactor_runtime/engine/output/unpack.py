@@ -37,9 +37,9 @@ NO_FILES: Mapping[str, OnFile] = MappingProxyType({})
 
 
 class Beside(NamedTuple):
-    """What goes with the frames of a bundle, by the keys of their tracks.
+    """Hold the metadata of the frames of a bundle, and who gets their files; both by the key of the track.
 
-    `metadata` is JSON text; `on_files` get the files into which the server encodes the frames.
+    `metadata` is JSON text. Each function of `on_files` is called with the file into which the server encodes a frame.
     """
 
     metadata: Mapping[str, str] = NO_METADATA
