@@ -48,8 +48,8 @@ from benchmarks.serving import (
     encode_s,
     environment,
     free_port,
+    processes,
     run,
-    running,
     serving,
 )
 from reactor_runtime.client import connect
@@ -152,7 +152,7 @@ def _paced(case: Case) -> Iterator[Row]:
             floors.append(_Stream.measure(port, fps, (pid, *children(pid))))
         with serving(MODEL, "127.0.0.1", (), **case.config) as port:
             texts: list[dict[str, Any]] = []
-            streams.append(_Stream.measure(port, fps, running(), texts))
+            streams.append(_Stream.measure(port, fps, processes(), texts))
         stages = next(text["data"] for text in reversed(texts) if text["type"] == "reactor.stats")
     ours, bare = _Stream.median(streams), _Stream.median(floors)
     yield f"{case.name}: deviation of gaps", f"{ours.deviation_ms:.2f} ms", f"at most {case.bound_ms} ms"

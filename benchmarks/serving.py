@@ -23,7 +23,7 @@ import simplejpeg
 from numpy.typing import NDArray
 
 from reactor_runtime.client import Frame, connect
-from tests.processes import children, engines_of
+from tests.processes import children, descendants, engines_of
 
 ROOT = Path(__file__).resolve().parents[1]
 # The source tree whose server is measured, and how often. `against.py` sets both for its processes.
@@ -85,7 +85,12 @@ def age_s(frame: Frame) -> float:
 
 def cpu_s() -> float:
     """Return the CPU seconds that the running server and its engine have used."""
-    return sum(map(cpu_of, running()))
+    return sum(map(cpu_of, processes()))
+
+
+def processes() -> tuple[int, ...]:
+    """Return the process ids of the running server and of all below it, whichever of them a revision's engine is."""
+    return tuple(pid for server in children(os.getpid()) for pid in (server, *descendants(server)))
 
 
 def running() -> tuple[int, ...]:

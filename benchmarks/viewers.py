@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from benchmarks.client_process import ClientGroup, Report, client_processes, measure_all
-from benchmarks.serving import running, serving
+from benchmarks.serving import processes, serving
 from reactor_runtime.wire.containers import attach
 from reactor_runtime.wire.media_header import MediaHeader
 
@@ -49,7 +49,7 @@ def _halves(count: int) -> tuple[ClientGroup, ...]:
 
 def _stream(name: str, *groups: ClientGroup, fps: int = FPS, options: Sequence[str] = ()) -> Iterator[Row]:
     with on_two_cores(), serving(options=options, fps=fps) as port:
-        pids = running()
+        pids = processes()
         with _on_other_cores(), client_processes(port, CONTROLLER, *groups) as started:
             reports, shares = measure_all(started, SECONDS, pids)
             yield from _metrics(name, fps, reports, shares)
@@ -58,7 +58,7 @@ def _stream(name: str, *groups: ClientGroup, fps: int = FPS, options: Sequence[s
 def _metrics(name: str, fps: int, reports: list[Report], shares: list[float]) -> Iterator[Row]:
     controller, *others = reports
     offered = f"{fps}"
-    server_cpu, engine_cpu = shares
+    server_cpu, engine_cpu = shares[0], sum(shares[1:])
     (seqs,), (ats,), (delays_s,) = controller.seqs, controller.ats, controller.delays_s
     gaps = [after - before for before, after in itertools.pairwise(ats)]
     yield f"{name}: steps of the model a second", f"{(seqs[-1] - seqs[0]) / (ats[-1] - ats[0]):.1f}", offered
