@@ -24,7 +24,16 @@ class MyModel(ReactorPipeline):
     def load(self, config):
         self.painter = Painter()
 
-    def inference(self): last = shown = None while True: wanted = (self.state.prompt, self.state.seed) if wanted ==
-    shown: yield Idle continue image = np.asarray(self.painter.paint(*wanted), np.float32) batch = image[None] if last
-    is None else last + BLEND * (image - last) last, shown = image, wanted yield
-    MyOutput(main_video=batch.astype(np.uint8)) if self.state.travel and self.state.seed < 99_999: self.state.seed += 1
+    def inference(self):
+        last = shown = None
+        while True:
+            wanted = (self.state.prompt, self.state.seed)
+            if wanted == shown:
+                yield Idle
+                continue
+            image = np.asarray(self.painter.paint(*wanted), np.float32)
+            batch = image[None] if last is None else last + BLEND * (image - last)
+            last, shown = image, wanted
+            yield MyOutput(main_video=batch.astype(np.uint8))
+            if self.state.travel and self.state.seed < 99_999:
+                self.state.seed += 1
