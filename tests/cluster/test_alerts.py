@@ -92,7 +92,7 @@ SCENARIOS = [
     ("ReactorWorkersAreLost", lose_workers),
     ("ReactorSessionsFail", lose_workers),
     ("ReactorSessionsFail", fail_sessions),
-    ("ReactorLineIsLong", fill_queue),
+    ("ReactorQueueIsLong", fill_queue),
 ]
 
 
