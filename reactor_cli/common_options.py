@@ -67,10 +67,6 @@ PathOption: TypeAlias = Annotated[
 _FLAGS = {field: flag(field, option) for field, _, option in declarations(RunOptions)}
 Overrides: TypeAlias = Annotated[list[Override] | None, _FLAGS["overrides"]]
 Verbose: TypeAlias = Annotated[bool, _FLAGS["verbose"]]
-Host: TypeAlias = Annotated[str | None, _FLAGS["host"]]
-Port: TypeAlias = Annotated[int | None, _FLAGS["port"]]
-OpenPage: TypeAlias = Annotated[bool, _FLAGS["open_page"]]
-NewToken: TypeAlias = Annotated[str | None, _FLAGS["token"]]
 ServerUrl: TypeAlias = Annotated[str, typer.Argument(metavar="URL", help="The address of the page or of the socket.")]
 Token: TypeAlias = Annotated[
     str | None, typer.Option("--token", metavar="TOKEN", help="The token of the server; REACTOR_TOKEN by default.")

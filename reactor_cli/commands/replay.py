@@ -16,12 +16,8 @@ import typer
 from reactor_cli import console
 from reactor_cli.common_options import (
     Directory,
-    Host,
-    NewToken,
-    OpenPage,
     Overrides,
     PathOption,
-    Port,
     Verbose,
     count_of,
     project_config,
@@ -29,18 +25,16 @@ from reactor_cli.common_options import (
 )
 from reactor_cli.interrupts import interrupts
 from reactor_cli.offline import offline
-from reactor_cli.replay_server import serve_replay
 from reactor_cli.run_progress import RunProgress
 from reactor_runtime.clips.output_file import check_output_file
 from reactor_runtime.errors import UsageError
-from reactor_runtime.options.run_options import RunOptions
 
 if TYPE_CHECKING:
     from reactor_runtime.config import Override
     from reactor_runtime.manifest import Manifest
     from reactor_runtime.recording.configs import ReplayConfig
     from reactor_runtime.recording.file import SessionRecording
-    from reactor_runtime.recording.pieces import Metadata, Pieces
+    from reactor_runtime.recording.pieces import Pieces
     from reactor_runtime.testing.comparison import Replay
     from reactor_runtime.testing.frame_diff import FrameDiff
 
@@ -68,12 +62,11 @@ Examples:
   reactor replay FILE --diff diff.html                show the differences on a page
   reactor replay FILE --tolerance 40                  PSNR from 40 dB on is enough
   reactor replay FILE --set steps=4                   with another value of the config
-  reactor replay FILE --serve                         show it on a page, with a scrubber
 
 \b
 Exit codes: 0 equal, or accepted; 1 different, or the model failed; 2 an error
 in the command, the recording or the class, or another contract; 4 load()
-failed; 130 interrupted. With --serve, those of reactor run.
+failed; 130 interrupted.
 """
 
 
@@ -102,13 +95,6 @@ def replay(
         float | None,
         typer.Option("--tolerance", metavar="DB", help="Accept frames with at least this PSNR; needs --record-video."),
     ] = None,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Show it on a page, with pause, step and a scrubber, and stop with Ctrl-C.")
-    ] = False,
-    host: Host = None,
-    port: Port = None,
-    token: NewToken = None,
-    open_page: OpenPage = False,
     verbose: Verbose = False,
 ) -> int:
     """Run a recorded session again, and compare its output with the recording.
@@ -117,19 +103,9 @@ def replay(
     is that of the project. Needs an extra: pip install 'reactor-live[record]'.
     """
     context.ensure_object(console.Settings).verbose = verbose
-    if serve:
-        _refuse_options({"--out": out, "--diff": diff, "--tolerance": tolerance}, "and --serve exclude each other")
-    else:
-        _refuse_options(
-            {"--host": host, "--port": port, "--token": token, "--open": open_page or None}, "needs --serve"
-        )
     recording = open_recording(file)
     checked = read_project(directory, path)
     config = choose_config(recording, checked, overrides or [], config_from)
-    if serve:
-        options = RunOptions(host=host, port=port, token=token, open_page=open_page)
-        serve_replay(recording, checked, config, options)
-        return 0
     accepted = replay_in_project(recording, checked, config, out=out, diff=diff, tolerance=tolerance)
     return 0 if accepted else 1
 
@@ -228,13 +204,6 @@ def replay_in_project(
     return _is_accepted(result, frame_diff, tolerance)
 
 
-def _refuse_options(given: dict[str, object], why: str) -> None:
-    """Raise UsageError for the first of these options that has a value."""
-    for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{name} {why}")
-
-
 def _replay(
     recording: SessionRecording, checked: Manifest, config: ReplayConfig, out: Path | None, *, with_diff: bool
 ) -> tuple[Replay, FrameDiff | None]:
@@ -262,7 +231,7 @@ def _replay(
             progress.begin_work()
             stop = until_written.enter_context(interrupts(progress.close))
 
-        def on_output(step: int, pieces: Pieces, _: Metadata) -> None:
+        def on_output(step: int, pieces: Pieces) -> None:
             write(step, pieces)
             if frame_diff is not None:
                 frame_diff.add_output(step, pieces)

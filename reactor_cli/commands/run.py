@@ -82,15 +82,15 @@ def serve_project(
     # A server that a person watches, not one that a service manager starts.
     reloads_here = cluster is None and status_line.is_wanted()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(logged(options))
+        stack.enter_context(_logged(options))
         served = options.serve_options(manifest, project_config(manifest, options.overrides), reloads_here=reloads_here)
         report_project(manifest, gpus=1 if served.gpus else None)
         share = partial(_share, stack, find_program(), with_qr=not settings.json_logs) if options.share else None
-        serve_model(served, cluster, open_page=options.open_page, share=share)
+        _serve(served, cluster, open_page=options.open_page, share=share)
 
 
 @contextlib.contextmanager
-def logged(options: RunOptions) -> Iterator[None]:
+def _logged(options: RunOptions) -> Iterator[None]:
     """Log in the chosen format in the block; with JSON, also what is printed."""
     from reactor_runtime.logs import prints, streams
     from reactor_runtime.logs.handler import configure_logs
@@ -132,17 +132,16 @@ def _share(stack: contextlib.ExitStack, program: str, url: str, query: str, *, w
     stack.callback(Tunnel(program, url, on_address=on_address, on_failed=on_failed).close)
 
 
-def serve_model(
+def _serve(
     options: ServeOptions,
-    cluster: ClusterOptions | None = None,
+    cluster: ClusterOptions | None,
     *,
     open_page: bool,
-    share: Callable[[str, str], None] | None = None,
+    share: Callable[[str, str], None] | None,
 ) -> None:
     """Serve here or on a cluster and print the progress, with a status line on a terminal.
 
-    Call it in `logged`. `share` is called with the local URL and the query that has
-    the token.
+    `share` is called with the local URL and the query that has the token.
     """
     from reactor_runtime import manifest
     from reactor_runtime.server.run import serve

@@ -24,14 +24,6 @@ _PHOTOS = (".png", ".jpg", ".jpeg", ".webp")
 
 
 @dataclass(frozen=True, slots=True)
-class Timeline:
-    """Describe a recording by the number of its frames, and by texts that belong to some of them."""
-
-    frames: int
-    marks: Sequence[tuple[int, str]]
-
-
-@dataclass(frozen=True, slots=True)
 class Thumbnail:
     """Hold an image of what the model shows with some values: those of a preset, or an example of its main text."""
 
@@ -43,7 +35,7 @@ class Thumbnail:
 class PageSettings:
     """Hold what the page shows about the model: `description` is Markdown, `accent` a colour as "#rrggbb", or "".
 
-    `presets` are named sets of values of state fields. `timeline` describes the recording of a model that replays one.
+    `presets` are named sets of values of state fields.
     """
 
     title: str = ""
@@ -54,7 +46,6 @@ class PageSettings:
     thumbnail: Path | None = None
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     thumbnails: tuple[Thumbnail, ...] = ()
-    timeline: Timeline | None = None
 
 
 def text_of(file: YamlFile, key: str, example: str) -> str:

@@ -29,7 +29,7 @@ export class Drawer {
     const name = isViewer ? `${model} (viewer)` : model;
     if (name === this.#name) return;
     this.#name = name;
-    this.#chosen = recall("drawer")[name] ?? (open && !isViewer && !document.getElementById("timeline"));
+    this.#chosen = recall("drawer")[name] ?? (open && !isViewer);
     this.#show(this.#chosen);
   }
 

@@ -12,10 +12,7 @@ if (options.has("embed")) {
   for (const name of ["background", "fit", "hints"]) document.documentElement.dataset[name] = options.get(name) ?? "";
 }
 const drawer = new Drawer(byId("drawer"));
-// Only in the page of a replay.
-const timeline = byId("timeline") && (await import("./timeline.js"));
 const session = connect(location.href, { watch: true });
-timeline?.attach(byId("timeline"), session);
 const stage = new Stage(byId("tracks"), session);
 const status = new Status();
 let panels = null;

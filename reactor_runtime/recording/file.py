@@ -210,8 +210,7 @@ class SessionRecording:
     """Hold a recording without its images, sound and pixels, which `load()`, `frame()` and `frames()` read.
 
     `end` is None for a file whose writing was interrupted; it holds the session up to then. `complete`: the file ends
-    with the end of the session, or where the controller kept it. `output_times_s` are Unix times, one for each output.
-    `stored_frames` are by track and number.
+    with the end of the session, or where the controller kept it. `stored_frames` are by track and number.
     """
 
     path: Path
@@ -222,7 +221,6 @@ class SessionRecording:
     uploads: list[UploadEntry] = field(default_factory=list)
     messages: list[MessageEntry] = field(default_factory=list)
     outputs: list[OutputEntry] = field(default_factory=list)
-    output_times_s: list[float] = field(default_factory=list)
     kept: list[KeptEntry] = field(default_factory=list)
     errors: list[ErrorEntry] = field(default_factory=list)
     end: EndEntry | None = None
@@ -373,7 +371,7 @@ class _RecordingReader:
         elif message.topic == _TOPICS[FrameEntry]:
             self._add_frame(recording, message)
         elif message.topic in _ENTRIES:
-            self._add_entry(recording, _ENTRIES[message.topic].validate_json(message.content, strict=True), message)
+            self._add_entry(recording, _ENTRIES[message.topic].validate_json(message.content, strict=True))
 
     def _add_frame(self, recording: SessionRecording, message: MessageRecord) -> None:
         place, pixels = _FRAME_PLACE.validate_json(message.content, strict=True), self._pixels
@@ -384,7 +382,7 @@ class _RecordingReader:
         frame = StoredFrame(pixels, message.place, place.quality or 0, place.shape)
         recording.stored_frames[place.track, place.frame] = frame
 
-    def _add_entry(self, recording: SessionRecording, entry: Any, message: MessageRecord) -> None:
+    def _add_entry(self, recording: SessionRecording, entry: Any) -> None:
         match entry:
             case EventEntry():
                 recording.events.append(entry)
@@ -407,7 +405,6 @@ class _RecordingReader:
             case OutputEntry():
                 self._check_tracks(entry)
                 recording.outputs.append(entry)
-                recording.output_times_s.append(message.time_ns / 1e9)
             case KeptEntry():
                 recording.kept.append(entry)
             case EndEntry():

@@ -26,7 +26,6 @@ class MessageRecord:
     content: bytes
     offset: int
     sequence: int
-    time_ns: int
 
     @property
     def place(self) -> str:
@@ -90,7 +89,7 @@ def _read_record(record: object, topics: dict[int, str], end: int) -> Record | N
             topics[record.id] = record.topic
         case records.Message():
             offset = end - len(record.data)
-            return MessageRecord(topics[record.channel_id], record.data, offset, record.sequence, record.log_time)
+            return MessageRecord(topics[record.channel_id], record.data, offset, record.sequence)
         case records.Metadata():
             return MetadataRecord(record.name, record.metadata, f"byte {end}, the end of the session's description")
         case records.Attachment():

@@ -15,7 +15,7 @@ from reactor_runtime.recording.pieces import Metadata, Pieces
 
 MOST_DIFFERENCES = 1000
 
-OnOutput = Callable[[int, Pieces, Metadata], object]
+OnOutput = Callable[[int, Pieces], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Replay:
 class Comparison:
     """Compare output and messages, as they come, with those of a recording.
 
-    `on_output` is called with the step, arrays and metadata of each output that the recording has. `volatile` has
+    `on_output` is called with the step and the arrays of each output that the recording has. `volatile` has
     the fields of messages that are not compared, by type.
     """
 
@@ -105,7 +105,7 @@ class Comparison:
         self._compare_step(step, recorded)
         self._compare_metadata(step, recorded, metadata)
         self._compare_tracks(step, recorded, hash_pieces(pieces))
-        self._on_output(step, pieces, metadata)
+        self._on_output(step, pieces)
 
     def _compare_step(self, step: int, recorded: OutputEntry) -> None:
         if step != recorded.step:

@@ -88,8 +88,8 @@ def replay_recording(
 ) -> Replay:
     """Replay as `replay` does, up to the step in which `is_stopped()` becomes true.
 
-    `on_loaded` is called after `load()`, `on_output` with the number of a step, its arrays, which may change when it
-    returns, and their metadata, and `on_step` after each step.
+    `on_loaded` is called after `load()`, `on_output` with the number of a step and its arrays, which may change when it
+    returns, and `on_step` after each step.
     """
     contract = Contract.of(model)
     refuse_other_contract(recording, contract)

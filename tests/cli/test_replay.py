@@ -103,11 +103,9 @@ def test_changed_code_is_reported_with_the_first_frame_and_the_worst(project: Pa
             ["hashes.mcap", "--tolerance", "40"],
             "error: hashes.mcap has hashes, not frames, so --tolerance can't be checked",
         ),
-        (["hashes.mcap", "--serve", "--out", "clip.mp4"], "error: --out and --serve exclude each other"),
-        (["hashes.mcap", "--port", "9000"], "error: --port needs --serve"),
         (["hashes.mcap", "--diff", "frames.mcap"], "error: frames.mcap does not end in .html"),
     ],
-    ids=["other file", "tolerance without frames", "clip and page", "port without page", "two recordings"],
+    ids=["other file", "tolerance without frames", "two recordings"],
 )
 def test_what_can_not_be_replayed_is_a_usage_error(original: Path, arguments: list[str], error: str) -> None:
     outcome = replayed(original, *arguments)
@@ -127,10 +125,9 @@ def test_a_recording_that_was_cut_off_is_replayed_with_a_warning(project: Path) 
 @pytest.mark.process
 def test_another_contract_is_refused_with_the_differences(project: Path) -> None:
     change(project, "    brightness: float = Input", "    glow: float = 1.0\n    brightness: float = Input")
-    for options in ([], ["--serve"]):
-        outcome = replayed(project, "hashes.mcap", *options)
-        assert outcome.code == 2
-        assert "hashes.mcap was recorded with another contract: event set_glow is new" in outcome.err
+    outcome = replayed(project, "hashes.mcap")
+    assert outcome.code == 2
+    assert "hashes.mcap was recorded with another contract: event set_glow is new" in outcome.err
 
 
 @pytest.mark.process

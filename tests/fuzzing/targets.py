@@ -21,7 +21,6 @@ from reactor_runtime.media import jpeg, npy, wav
 from reactor_runtime.recording.configs import parse_config
 from reactor_runtime.recording.contracts import contract_differences
 from reactor_runtime.recording.file import decode_array, encode_array, read_recording
-from reactor_runtime.replaying.recorded_frames import RecordedFrames, blank_frame, marks_of
 from reactor_runtime.server.net.http_reader import MOST_HEADERS, BadRequest, HttpReader
 from reactor_runtime.server.net.limits import Budget
 from reactor_runtime.server.net.message_reader import MessageReader, Violation
@@ -53,15 +52,11 @@ class Target:
 
 
 def _read_recording(data: bytes) -> None:
-    """Read a recording with all that `reactor replay --serve` makes of it before the model runs."""
+    """Read a recording with all that `reactor replay` makes of it before the model runs."""
     path = Path(_FOLDER.name, "a.mcap")
     path.write_bytes(data)
     recording = read_recording(path)
     deque(recording.frames(), maxlen=0)
-    frames = RecordedFrames.of(recording, 30.0)
-    if len(frames):
-        marks_of(recording, frames)
-        blank_frame(recording)
     contract_differences(recording.header.contract, HEADER["contract"])
     config_changes(recording, {}, {})
 

@@ -11,11 +11,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, Route, expect
 
-from reactor_runtime.manifest.page_settings import PageSettings, Timeline
-from reactor_runtime.server.routes.page_document import PageDocument
 from reactor_runtime.server.routes.pages import index_html
 
-from .conftest import as_modules_and_as_bundle, open_page
+from .conftest import open_page
 from .fake_server import FakeServer
 
 FIRST = {"style.css", "main.js", "shared.js"}
@@ -78,14 +76,3 @@ def test_each_file_has_its_source_in_a_map(bundle: Path) -> None:
         assert found, path
         written = json.loads((path.parent / found[1]).read_text())
         assert len(written["sources"]) == len(written["sourcesContent"])
-
-
-@as_modules_and_as_bundle
-def test_a_replay_has_its_bar(page: Page, server: FakeServer, served_files: Path | None) -> None:
-    """Its module is loaded while that of the page waits for it."""
-    html = index_html(served_files or Path("none"))
-    settings = PageSettings(timeline=Timeline(9, []))
-    server.script.html = PageDocument(html, settings).render("aurora", server.url, None)
-    page.goto(server.url)
-    expect(page.get_by_role("slider", name="Frame")).to_be_visible()
-    expect(page.locator("canvas[data-seq]")).to_be_visible()

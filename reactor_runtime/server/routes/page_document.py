@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,10 +79,6 @@ class PageDocument:
             ]
             thumbnails = escape(json.dumps(shown))
             html = html.replace('<fieldset id="controls"', f'<fieldset id="controls" data-thumbnails="{thumbnails}"', 1)
-        if settings.timeline is not None:
-            timeline = escape(json.dumps(asdict(settings.timeline)))
-            prompt = '<div id="prompt"></div>'
-            html = html.replace(prompt, f'{prompt}\n      <div id="timeline" data-recording="{timeline}"></div>', 1)
         side = '<div class="side" id="side">'
         return html.replace(side, f"{side}{self._about()}", 1)
 

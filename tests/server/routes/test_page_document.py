@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime import manifest
-from reactor_runtime.manifest.page_settings import PageSettings, Thumbnail, Timeline
+from reactor_runtime.manifest.page_settings import PageSettings, Thumbnail
 from reactor_runtime.server.routes.page_document import PageDocument, SavedPage
 from reactor_runtime.server.routes.pages import PAGE
 
@@ -80,7 +80,6 @@ def test_no_text_becomes_markup(text: str) -> None:
                 description=each,
                 links={each: "https://example.org"},
                 presets={each: {"a": each}},
-                timeline=Timeline(1, [(0, each)]),
             )
         )
         for each in (text, "x")

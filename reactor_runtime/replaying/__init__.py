@@ -1,1 +1,0 @@
-"""`reactor replay --serve`: a model that replays a recording, and shows the frames at the recorded pace."""
