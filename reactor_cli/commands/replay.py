@@ -255,19 +255,20 @@ def _replay(
 def _clip(out: Path | None, sample_rates: dict[str, int | None], fps: float) -> Iterator[Write]:
     """Write frames at this rate, and sound without gaps, to a clip, which ends also if the replay fails.
 
-    `sample_rates` has None for tracks of video.
+    `sample_rates` has None for tracks of video. Of a session with several seats, the clip shows the first.
     """
     if out is None:
         yield lambda _, __: None
         return
     from reactor_runtime.clips.clip import ClipTrack
     from reactor_runtime.clips.opening import open_clip
+    from reactor_runtime.recording.entries import in_first_seat
 
     clip = open_clip(out, [ClipTrack(name, rate) for name, rate in sample_rates.items()])
     ends_s = dict.fromkeys(sample_rates, 0.0)
 
     def write(_: int, pieces: Pieces) -> None:
-        for track, arrays in pieces.items():
+        for track, arrays in in_first_seat(pieces).items():
             rate = sample_rates[track]
             for array in arrays:
                 if rate is None:

@@ -16,7 +16,7 @@ from tests.cli.command import Outcome, environment, python, reactor
 from tests.cli.terminal import terminal
 from tests.cli.test_render import wait_for
 from tests.clips.reading import frames_of
-from tests.server.running import scaffolded
+from tests.server.running import scaffolded, write_project
 from tests.timeouts import TIMEOUT_S
 
 # Records a session with the project in the current directory.
@@ -31,6 +31,21 @@ with recorded(MyModel, Path(sys.argv[1]), size, with_video=len(sys.argv) > 2, pr
     studio.run(0.5)
     studio.send_event("set_brightness", brightness=0.5)
     studio.run(0.5)
+"""
+
+
+SEATS = """
+class Player(InputState):
+    level: int = 100
+
+class MyModel(ReactorPipeline):
+    seats = 2
+    seat_state: Player
+    fps = 30
+
+    def inference(self):
+        while True:
+            yield [gray(seat.state.level + 100 * seat.number) for seat in self.seats]
 """
 
 
@@ -217,6 +232,18 @@ def test_a_recording_is_rendered_with_its_inputs_and_its_length(project: Path) -
     assert (len(shown), shown[0].array.shape) == (int(frames), (48, 32, 3))
     first, last = shown[0].array.mean(), shown[-1].array.mean()
     assert last < 0.8 * first
+
+
+@pytest.mark.process
+def test_the_clip_of_a_session_with_seats_shows_the_first(tmp_path: Path) -> None:
+    project = write_project(tmp_path, SEATS)
+    made = python("-c", RECORD.replace("brightness=0.5", "level=110").replace("brightness", "level"), "s", cwd=project)
+    assert made.code == 0, made.err
+    (file,) = (project / "s").iterdir()
+    outcome = replayed(project, str(file), "--out", "clip.mkv", "--config-from", "recording")
+    assert outcome.code == 0, outcome.err
+    shown = [round(float(frame.array.mean())) for frame in frames_of(project / "clip.mkv")]
+    assert (shown[0], shown[-1]) == (100, 110)
 
 
 @pytest.mark.process
