@@ -22,13 +22,13 @@ class Channel:
         self._socket = sock
         self._socket.set_inheritable(False)
         self._lock = threading.Lock()
-        self._forked = self._closed = False
+        self._forked = False
         # Whether this end sends nothing more.
         self.finished = False
         self._framing = Framing()
 
     def send(self, message: Message, slot: int = 0) -> None:
-        """Write one whole message; raise ServerGone when it is gone, or after `close`.
+        """Write one whole message; raise ServerGone when it is gone.
 
         Do nothing in a forked child, and after `finish`.
         """
@@ -37,10 +37,8 @@ class Channel:
             if not self._forked and not self.finished:
                 try:
                     self._socket.sendall(data)
-                except OSError as error:
-                    if self._closed or isinstance(error, ConnectionError):
-                        raise ServerGone(*error.args) from error
-                    raise
+                except ConnectionError as error:
+                    raise ServerGone(*error.args) from error
 
     def close_in_child(self) -> None:
         """Close the socket in a forked child; `os.register_at_fork` calls it there."""
@@ -62,14 +60,8 @@ class Channel:
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
 
-    def close(self) -> None:
-        self._closed = True
-        self._socket.close()
-
     def _receive(self) -> bytes:
         try:
             return self._socket.recv(65536)
-        except OSError as error:
-            if self._closed or isinstance(error, ConnectionError):
-                return b""
-            raise
+        except ConnectionError:
+            return b""

@@ -14,32 +14,34 @@ from tests.fakes import FakeClock
 from tests.timeouts import TIMEOUT_S
 
 
-async def open_link() -> tuple[Link, Channel, asyncio.Queue[ipc.Message]]:
+async def open_link() -> tuple[Link, socket.socket, asyncio.Queue[ipc.Message]]:
+    """Return a link, the engine's end of its socket, and the messages that the link receives."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     received: asyncio.Queue[ipc.Message] = asyncio.Queue()
     return (
         await Link.open(ours, lambda _, message: received.put_nowait(message), FakeClock(), share=1),
-        Channel(theirs),
+        theirs,
         received,
     )
 
 
 async def test_messages_go_both_ways() -> None:
-    link, engine, received = await open_link()
+    link, theirs, received = await open_link()
+    engine = Channel(theirs)
     engine.send(ipc.Ready(1.5))
     async with asyncio.timeout(TIMEOUT_S):
         assert await received.get() == ipc.Ready(1.5)
         link.send(ipc.StopSession("s-1"), slot=3)
         assert await asyncio.to_thread(lambda: next(iter(engine))) == (3, ipc.StopSession("s-1"))
     link.close()
-    engine.close()
+    theirs.close()
     await asyncio.wait_for(link.lost, TIMEOUT_S)
 
 
 async def test_lost_is_done_when_the_engine_closes_and_sending_is_harmless() -> None:
-    link, engine, _ = await open_link()
-    engine.close()
+    link, theirs, _ = await open_link()
+    theirs.close()
     await asyncio.wait_for(link.lost, TIMEOUT_S)
     link.send(ipc.Shutdown())
     assert not link.backlogged
@@ -48,7 +50,7 @@ async def test_lost_is_done_when_the_engine_closes_and_sending_is_harmless() -> 
 
 
 async def test_an_engine_that_does_not_read_is_a_backlog_and_not_a_wait() -> None:
-    link, engine, _ = await open_link()
+    link, theirs, _ = await open_link()
     event = ipc.ClientEvent("s", "c", None, "x", "y" * 100_000)
     backlogged = [link.backlogged]
     for _ in range(2 * MOST_BACKLOG_BYTES // 100_000):
@@ -56,7 +58,7 @@ async def test_an_engine_that_does_not_read_is_a_backlog_and_not_a_wait() -> Non
     backlogged.append(link.backlogged)
     assert backlogged == [False, True]
     link.close()
-    engine.close()
+    theirs.close()
     await asyncio.wait_for(link.lost, TIMEOUT_S)
 
 

@@ -131,9 +131,9 @@ class SocketOfEngine:
     """An engine without its process: the test writes to the other end of its socket."""
 
     def __init__(self) -> None:
-        self.socket, theirs = socket.socketpair()
+        self.socket, self.engine_socket = socket.socketpair()
         self.socket.setblocking(False)
-        self.engine = Channel(theirs)
+        self.engine = Channel(self.engine_socket)
         self.memory_fd = create_memory(CREDITS_BYTES)
 
     def wait(self, timeout_s: float) -> int:  # noqa: ARG002
@@ -181,7 +181,7 @@ async def test_a_hang_after_the_first_session_is_logged(caplog: pytest.LogCaptur
         # the run passes on no heartbeat: the message after it shows that it has been received
         await answer(BLOCKED, ipc.Loading(f"round {number}"))
         await clock.advance(LONGEST_ROUND_S)
-    process.engine.close()
+    process.engine_socket.close()
     await asyncio.wait_for(running, TIMEOUT_S)
     await run.end()
     assert "the model has been in one step for 30 s" in caplog.text
@@ -202,7 +202,7 @@ async def test_a_recording_engine_has_time_to_write_the_rest(tmp_path: Path) -> 
     before = time.monotonic()
     await run.stop()
     assert process.deadline > before + CLOSE_S
-    process.engine.close()
+    process.engine_socket.close()
     process.socket.close()
     await run.end()
 
@@ -228,6 +228,6 @@ async def test_an_engine_that_has_started_ranks_has_time_to_end_them() -> None:
     before = time.monotonic()
     await run.stop()
     assert process.deadline >= before + 30.0
-    process.engine.close()
+    process.engine_socket.close()
     await asyncio.wait_for(running, TIMEOUT_S)
     await run.end()
