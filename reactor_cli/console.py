@@ -44,9 +44,9 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.0f} MB"
 
 
-def out(content: RenderableType = "", *, stream: TextIO | None = None) -> None:
-    """Print a result on stdout, or on another stream, and flush."""
-    _write(sys.stdout if stream is None else stream, content)
+def out(content: RenderableType = "") -> None:
+    """Print a result on stdout, and flush."""
+    _write(sys.stdout, content)
 
 
 def err(content: RenderableType = "") -> None:

@@ -64,7 +64,7 @@ EXIT_KILLED = 130
 THREAD_SWITCH_INTERVAL_S = 0.001
 
 
-def engine_service(options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None = None) -> Service[EngineSlot]:
+def engine_service(options: ServeOptions, operator: Operator, tls: ssl.SSLContext | None) -> Service[EngineSlot]:
     """Return a service with engines of this machine."""
     return Service(EngineBackend(SlotSettings.of(options), operator), operator, tls)
 

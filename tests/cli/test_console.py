@@ -70,9 +70,12 @@ class TerminalStream(io.StringIO):
 
 @pytest.fixture
 def stream(monkeypatch: pytest.MonkeyPatch) -> TerminalStream:
+    """Return a terminal that is stdout."""
     for name, value in (("COLUMNS", "40"), ("TERM", "xterm"), ("NO_COLOR", "")):
         monkeypatch.setenv(name, value)
-    return TerminalStream()
+    stream = TerminalStream()
+    monkeypatch.setattr(sys, "stdout", stream)
+    return stream
 
 
 def table() -> Table:
@@ -82,7 +85,7 @@ def table() -> Table:
 
 
 def test_a_table_is_wrapped_at_the_width_of_a_terminal(stream: TerminalStream) -> None:
-    console.out(table(), stream=stream)
+    console.out(table())
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("\x1b[1mname\x1b[0m  word")
     assert len(lines) == 3
@@ -91,7 +94,7 @@ def test_a_table_is_wrapped_at_the_width_of_a_terminal(stream: TerminalStream) -
 def test_an_error_is_not_wrapped_in_a_terminal(stream: TerminalStream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     where = Location("pipeline.py", 1, 60, 64, f"x = {'1 + ' * 13}fail({'1 + ' * 13}1)")
-    console.out(render(ReactorError("it failed", where=where), verbose=False), stream=stream)
+    console.out(render(ReactorError("it failed", where=where), verbose=False))
     assert stream.getvalue().splitlines()[3:] == [f"1 | {where.text}", f"  | {' ' * 59}^^^^"]
 
 
@@ -99,7 +102,7 @@ def test_no_color_leaves_no_control_characters_in_a_table(
     stream: TerminalStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    console.out(table(), stream=stream)
+    console.out(table())
     assert "\x1b" not in stream.getvalue()
 
 
