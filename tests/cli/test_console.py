@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import pty
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -70,12 +72,16 @@ class TerminalStream(io.StringIO):
 
 @pytest.fixture
 def stream(monkeypatch: pytest.MonkeyPatch) -> TerminalStream:
-    """Return a terminal that is stdout."""
     for name, value in (("COLUMNS", "40"), ("TERM", "xterm"), ("NO_COLOR", "")):
         monkeypatch.setenv(name, value)
-    stream = TerminalStream()
-    monkeypatch.setattr(sys, "stdout", stream)
-    return stream
+    return TerminalStream()
+
+
+def shown(content: RenderableType, stream: TerminalStream) -> str:
+    """Return what is written for a result if stdout is this terminal."""
+    with contextlib.redirect_stdout(stream):
+        console.out(content)
+    return stream.getvalue()
 
 
 def table() -> Table:
@@ -85,8 +91,7 @@ def table() -> Table:
 
 
 def test_a_table_is_wrapped_at_the_width_of_a_terminal(stream: TerminalStream) -> None:
-    console.out(table())
-    lines = stream.getvalue().splitlines()
+    lines = shown(table(), stream).splitlines()
     assert lines[0].startswith("\x1b[1mname\x1b[0m  word")
     assert len(lines) == 3
 
@@ -94,16 +99,15 @@ def test_a_table_is_wrapped_at_the_width_of_a_terminal(stream: TerminalStream) -
 def test_an_error_is_not_wrapped_in_a_terminal(stream: TerminalStream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     where = Location("pipeline.py", 1, 60, 64, f"x = {'1 + ' * 13}fail({'1 + ' * 13}1)")
-    console.out(render(ReactorError("it failed", where=where), verbose=False))
-    assert stream.getvalue().splitlines()[3:] == [f"1 | {where.text}", f"  | {' ' * 59}^^^^"]
+    error = render(ReactorError("it failed", where=where), verbose=False)
+    assert shown(error, stream).splitlines()[3:] == [f"1 | {where.text}", f"  | {' ' * 59}^^^^"]
 
 
 def test_no_color_leaves_no_control_characters_in_a_table(
     stream: TerminalStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    console.out(table())
-    assert "\x1b" not in stream.getvalue()
+    assert "\x1b" not in shown(table(), stream)
 
 
 def test_a_table_in_a_pipe_is_neither_wrapped_nor_coloured(
