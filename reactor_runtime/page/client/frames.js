@@ -142,9 +142,9 @@ export class VideoOutputs {
 }
 
 export async function decode(bytes) {
-  const isJpeg = new Uint8Array(bytes)[0] === 0xff;
-  const source = isJpeg ? new Blob([bytes], { type: "image/jpeg" }) : (await import("./npy.js")).imageSource(bytes);
-  return createImageBitmap(source);
+  if (new Uint8Array(bytes)[0] === 0xff) return createImageBitmap(new Blob([bytes], { type: "image/jpeg" }));
+  const { imageSource } = await import("./read_media.js");
+  return createImageBitmap(imageSource(bytes));
 }
 
 // Half a repaint: the next one may be later than this one is early.

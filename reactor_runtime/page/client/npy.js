@@ -8,10 +8,16 @@ const NPY_START = 10;
 const NPY_HEAD = /^{'descr': '\|u1', 'fortran_order': False, 'shape': \((\d{1,5}), (\d{1,5}), 3\), } *\n$/;
 
 // "\x93NUMPY" and version 1.0.
-export const isNpy = (view) => view.byteLength >= 22 && view.getBigUint64(0) === 0x934e554d50590100n;
+const MAGIC_AND_VERSION = 0x934e554d50590100n;
+
+export const NPY = {
+  matches: (buffer) => buffer.byteLength >= 22 && new DataView(buffer).getBigUint64(0) === MAGIC_AND_VERSION,
+  read: (buffer) => ({ kind: "raw", ...readNpy(new DataView(buffer)) }),
+  imageSource,
+};
 
 /** Return {header, width, height, pixels}; the header comes last: its fields, their length, the magic. */
-export function readNpy(view) {
+function readNpy(view) {
   const end = view.byteLength - 12;
   if (view.getBigUint64(end + 4) !== MAGIC) throw new MediaError("an NPY without header");
   const [start, at] = [end - view.getUint32(end), NPY_START + view.getUint16(8, true)];
@@ -22,8 +28,7 @@ export function readNpy(view) {
   return { header: fields(view, start, end), width, height, pixels: new Uint8Array(view.buffer, at, start - at) };
 }
 
-/** Return what `createImageBitmap` takes for an NPY. */
-export function imageSource(buffer) {
+function imageSource(buffer) {
   const { width, height, pixels } = readNpy(new DataView(buffer));
   const image = new ImageData(width, height);
   for (let from = 0, to = 0; from < pixels.length; to += 4) {
