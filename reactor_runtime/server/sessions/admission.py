@@ -262,7 +262,7 @@ class Admission(Generic[S]):
             # Where one without a wish finds no place, another one finds none either.
             if is_full and not controller.has_wish:
                 continue
-            vacant = self.slots.take_vacant(controller)
+            vacant = self.slots.find_vacant(controller)
             # Another session would divide those who have the code of a room, or come at the same time.
             may_open = not (self.slots.find_session(controller.room) or self.slots.starts_for(controller))
             slot = vacant.slot if vacant is not None else self.slots.take_free() if may_open else None

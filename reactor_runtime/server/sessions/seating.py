@@ -115,7 +115,6 @@ class Seating(Generic[S]):
         self._slot.subscribe(client)
         client.send_message("reactor.session", {"phase": "started", "session": session.id})
         self.send_seats(session)
-        self.offer(session)
 
     def _vacate(self, session: ServedSession, seat: SessionSeat, *, lost: bool, shared: bool) -> None:
         """Go on without a controller, and offer the session: after the time for resuming, unless it is shared."""

@@ -82,20 +82,23 @@ class SlotPool(Generic[S]):
         self._vacant.pop(session.slot, None)
         self._vacant[session.slot] = session
 
-    def take_vacant(self, client: Client) -> VacantSession[S] | None:
-        """Return the session that has waited longest for a controller such as this one, which the caller gives it."""
-        return self._take_vacant(lambda each: each.take is not None and each.seat_for(client) is not None)
+    def find_vacant(self, client: Client) -> VacantSession[S] | None:
+        """Return the session that has waited longest for a controller such as this one, which the caller gives it.
+
+        It is found again while it has other places.
+        """
+        return self._find_vacant(lambda each: each.take is not None and each.seat_for(client) is not None)
 
     def end_vacant(self, wanted: int) -> None:
         """End sessions that their controllers have left, so that `wanted` slots become free."""
-        while len(self._ending) < wanted and (session := self._take_vacant(lambda each: each.take is None)) is not None:
+        while len(self._ending) < wanted and (session := self._find_vacant(lambda each: each.take is None)) is not None:
+            del self._vacant[session.slot]
             self._ending.add(session.slot)
             session.end()
 
-    def _take_vacant(self, suits: Callable[[VacantSession[S]], bool]) -> VacantSession[S] | None:
+    def _find_vacant(self, suits: Callable[[VacantSession[S]], bool]) -> VacantSession[S] | None:
         self._vacant = {slot: each for slot, each in self._vacant.items() if each.is_vacant()}
-        found = next((each for each in self._vacant.values() if suits(each)), None)
-        return None if found is None else self._vacant.pop(found.slot)
+        return next((each for each in self._vacant.values() if suits(each)), None)
 
     def bind(self, client: Client, slot: S | None) -> None:
         """Record the slot whose session a client is to control or to watch; None for a client that has gone."""

@@ -70,6 +70,16 @@ async def test_a_controller_gets_the_next_free_seat_and_then_another_slot(servic
     assert (await seats_told(clients[0]))[-1] == [client.id for client in clients[:3]]
 
 
+@pytest.mark.parametrize("left_over", [0, 1])
+async def test_clients_that_wait_for_a_session_to_start_get_its_seats_and_the_next_one_a_slot(
+    services: AdmissionFixture, left_over: int
+) -> None:
+    clients = [come(services) for _ in range(SEATS + left_over)]
+    services.begin()
+    assert session_of(services).controllers == clients[:SEATS]
+    assert (services.slots[1].session is None) is (left_over == 0)
+
+
 async def test_the_event_of_a_client_has_the_number_of_its_seat(services: AdmissionFixture) -> None:
     clients = begun(services, 2)
     for client in clients:
