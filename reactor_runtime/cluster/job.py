@@ -32,7 +32,6 @@ LOCAL: Mapping[str, bool | set[str]] = {
     "host": True,
     "port": True,
     "max_waiting": True,
-    "one_controller": True,
     "sessions": True,
     "sessions_per_model": True,
     "gpus": True,
@@ -113,7 +112,6 @@ class WorkerJob:
                 "port": port,
                 "max_waiting": 0,
                 "sessions_per_model": 1,
-                "one_controller": True,
                 "access": {**self.options["access"], **access},
             }
         )

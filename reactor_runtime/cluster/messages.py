@@ -52,23 +52,38 @@ class FrontIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionStatus:
-    """Report the session of a worker; `client` is the id of the controller, `ticket` the id of its ticket.
+class SeatStatus:
+    """Report a seat of a session, and its controller, or the last one: by the ids of client and ticket.
 
-    `used_s` is how much of its turn had passed before it began. `vacancy` is how often controllers have left a session
-    that goes on without one, and 0 while it has one; `is_broken` is whether the connection of the last one broke.
+    `resume` is the secret with which the controller may resume. `turn_s` is how much of the turn has passed, with what
+    a lost session had used of it; None before it has begun. `vacancies` is how often controllers have left the seat;
+    `is_broken` is whether the connection of the last one broke.
+    """
+
+    ticket: str = ""
+    client: str = ""
+    resume: str = ""
+    turn_s: float | None = None
+    is_free: bool = False
+    vacancies: int = 0
+    is_broken: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """Report the session of a worker, with its seats in their order.
+
+    The session is found by the code of its `room`, which is "" where there is one seat. If it `is_private`, only
+    clients with the code get a seat.
     """
 
     id: str
     phase: str
     running_s: float
-    resume: str
-    ticket: str
-    client: str
+    seats: tuple[SeatStatus, ...]
     upload_key: str = ""
-    used_s: float = 0.0
-    vacancy: int = 0
-    is_broken: bool = False
+    room: str = ""
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +133,16 @@ class FrontHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Limit the turn of the session while controllers wait at the front."""
+    """Limit so many turns of the worker's controllers while others wait at the front."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Admit nobody with the ticket of this id, and stop the session that began with it.
+    """Admit nobody with the ticket of this id, and end the turn that began with it.
 
-    Another client gets the slot when the worker's status has the id as `released`.
+    Another client gets the slot or the seat when the worker's status has the id as `released`.
     """
 
     ticket: str

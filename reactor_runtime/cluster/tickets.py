@@ -32,8 +32,10 @@ class TicketExpired(TicketRefused):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Hold the permissions of a ticket: one connection in a role, to watch the session of an id, or to resume one.
+    """Hold the permissions of a ticket: one connection in a role, in or at the seat of this number.
 
+    It is for the `session` of this id, or the one that `resume` resumes; without either a controller starts a session,
+    with the code `room` if that is not "".
     `front` is the id of the front that issued it, `client` the id of the client at the front and at the worker.
     `resume` is the secret of the session, which its controller has shown. `used_s` is the part of the controller's turn
     that a lost session has used.
@@ -44,6 +46,8 @@ class Ticket:
     front: str
     role: str
     session: str
+    room: str
+    seat: int
     client: str
     resume: str
     used_s: float
@@ -78,6 +82,8 @@ class TicketIssuer:
         session: str,
         client: str,
         now: float,
+        room: str = "",
+        seat: int = 0,
         resume: str = "",
         used_s: float = 0.0,
     ) -> IssuedTicket:
@@ -91,6 +97,8 @@ class TicketIssuer:
             "front": self.front,
             "role": role,
             "session": session,
+            "room": room,
+            "seat": seat,
             "client": client,
             "resume": resume,
             "used": used_s,
@@ -170,6 +178,8 @@ def _decode(text: str, secret: str, cluster: str, worker: str) -> Ticket:
         str(claims.get("front", "")),
         str(claims.get("role", "")),
         str(claims.get("session", "")),
+        str(claims.get("room", "")),
+        int(claims.get("seat", 0)),
         str(claims.get("client", "")),
         str(claims.get("resume", "")),
         float(claims.get("used", 0.0)),

@@ -179,8 +179,6 @@ def _load(
         while_loading=loading_again,
     )
     sessions = load.sessions or contract.sessions_per_model
-    if load.one_controller and contract.sessions_per_model > sessions:
-        logger.info("a worker of a cluster serves one session: sessions_per_model has no effect")
     reloads_in_place = load.reload and sessions == 1
     with _progress_reported(contract.model, progress, outputs):
         model = author.make_model(contract, config.values, project)
@@ -204,10 +202,6 @@ def _load(
         host.serve_loaded()
         contract.style.check_loaded(model)
         loaded = host.slots[0].served.contract
-        if loaded.seats > 1 and load.one_controller:
-            name = contract.model.__name__
-            message = f"{name} has {loaded.seats} seats, and a worker of a cluster has one controller"
-            raise errors.LoadError(message, hint="serve it with `reactor run`, without --on")
         if loaded is not contract:
             channel.send(describe(loaded))
         if sessions > 1:

@@ -19,7 +19,6 @@ class Load:
     of the manifest, which have to fit the model. `config` is None if only the model reads `config_file`;
     `merged_config` is where an engine writes it, for a `load()` that takes a path, if it is not that of `config_file`.
     `sessions` is how many sessions share the loaded model; 0: as many as the class says.
-    With `one_controller` a model with several seats is refused.
     """
 
     project: str
@@ -39,7 +38,6 @@ class Load:
     config_file: str = ""
     merged_config: str = ""
     sessions: int = 0
-    one_controller: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class ServeOptions:
     """The project to serve, and all options of `reactor run` that the server needs.
 
     `config` is None if only the model reads the config file. `merged_config` is where engines write a config that is
-    not that of the file; it is removed at the end. With `one_controller` a model with several seats is refused.
+    not that of the file; it is removed at the end.
     """
 
     manifest: Manifest
@@ -99,7 +99,6 @@ class ServeOptions:
     sessions: int = 1
     sessions_per_model: int = 0
     shared: bool = False
-    one_controller: bool = False
     # Video for clients that can decode it: "auto", "always" or "never".
     codec: str = "auto"
     gpus: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from reactor_runtime.cluster.messages import (
     Abort,
     FrontIdentity,
     Release,
+    SeatStatus,
     SessionStatus,
     Stop,
     ToWorker,
@@ -45,6 +46,7 @@ from tests.fakes import FakeClock
 SECRET, CLUSTER = "5" * 64, "test"
 MANIFEST = Manifest(Path("/my-model"), "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
 STOP_S = 1.0
+FREE = SeatStatus(is_free=True)
 STATUS = WorkerStatus(
     build="",
     phase="loading",
@@ -86,7 +88,7 @@ class SilentOperator:
 
 
 class SimulatedWorker:
-    """A worker with its real gate, and its link to a front.
+    """A worker with its real tickets, and its link to a front; its sessions have so many `seats`.
 
     `report` sends its status, unless it is silent. What either side sends arrives by `deliver`, unless the link has
     broken or another front has connected meanwhile.
@@ -98,6 +100,7 @@ class SimulatedWorker:
         node: str,
         build: str,
         *,
+        seats: int,
         now: Callable[[], float],
         deliver: Callable[[Callable[[], None]], None],
         on_stop: Callable[[], None],
@@ -105,6 +108,7 @@ class SimulatedWorker:
         self.id = id
         self.build = build
         self.node = node
+        self.seats = seats
         self.is_ready = False
         self.session: SessionStatus | None = None
         self.ended = SessionEnd("", "", is_broken=False)
@@ -156,15 +160,44 @@ class SimulatedWorker:
             admitted = self.tickets.admit(ticket, self._now())
         except TicketRefused:
             return False
+        seat = SeatStatus(admitted.id, admitted.client, turn_s=admitted.used_s)
+        if admitted.session:
+            if self.session is None or self.session.id != admitted.session:
+                return False
+            assert self.session.seats[admitted.seat].is_free, "two clients have one seat"
+            assert admitted.room == self.session.room
+            self.set_seat(admitted.seat, seat)
+            return True
         assert self.session is None, "two clients have one worker"
+        seats = tuple(seat if number == admitted.seat else FREE for number in range(self.seats))
+        room = (admitted.room or f"r{admitted.client}") if self.seats > 1 else ""
+        is_private = bool(admitted.room)
         for phase in ("starting",) if fails else ("starting", "running"):
-            self.session = SessionStatus(
-                f"s-{admitted.id}", phase, 0.0, "", admitted.id, admitted.client, used_s=admitted.used_s
-            )
+            self.session = SessionStatus(f"s-{admitted.id}", phase, 0.0, seats, room=room, is_private=is_private)
             self.report()
         if fails:
             self.end()
         return True
+
+    @property
+    def ticket(self) -> str:
+        """Return the id of the ticket of the first controller; "" without a session."""
+        return "" if self.session is None else self.session.seats[0].ticket
+
+    def set_seat(self, number: int, seat: SeatStatus) -> None:
+        """Change who has a seat."""
+        assert self.session is not None
+        seats = (*self.session.seats[:number], seat, *self.session.seats[number + 1 :])
+        self.session = replace(self.session, seats=seats)
+        self.report()
+
+    def free_seat(self, number: int, *, is_broken: bool = False) -> None:
+        """Free a seat that its controller has left, or lost with the connection; end the session without others."""
+        assert self.session is not None
+        if any(not seat.is_free for seat in self.session.seats if seat is not self.session.seats[number]):
+            self.set_seat(number, replace(self.session.seats[number], is_free=True, is_broken=is_broken))
+        else:
+            self.end(is_broken=is_broken)
 
     def would_admit(self, ticket: str) -> bool:
         """Return whether the gate would admit a client with a ticket now."""
@@ -181,13 +214,14 @@ class SimulatedWorker:
 
     @property
     def vacancy(self) -> int:
-        return 0 if self.session is None else self.session.vacancy
+        seat = FREE if self.session is None else self.session.seats[0]
+        return seat.vacancies if seat.is_free else 0
 
     def vacate(self, *, is_broken: bool = False) -> None:
         """Go on with the session, which its controller has left, or lost with the connection."""
         assert self.session is not None
-        self.session = replace(self.session, vacancy=1, is_broken=is_broken, resume="secret")
-        self.report()
+        seat = self.session.seats[0]
+        self.set_seat(0, replace(seat, is_free=True, vacancies=1, is_broken=is_broken, resume="secret"))
 
     def resume(self, ticket: str) -> bool:
         """Serve the controller that comes back with a ticket; return False if it is refused."""
@@ -196,8 +230,7 @@ class SimulatedWorker:
             admitted = self.tickets.admit(ticket, self._now())
         except TicketRefused:
             return False
-        self.session = replace(self.session, vacancy=0, is_broken=False, ticket=admitted.id, client=admitted.client)
-        self.report()
+        self.set_seat(0, SeatStatus(admitted.id, admitted.client, "secret", vacancies=1))
         return True
 
     def fall_silent(self) -> None:
@@ -228,8 +261,10 @@ class SimulatedWorker:
 
     def _release(self, ticket: str) -> None:
         self.tickets.release(ticket, self._now())
-        if self.session is not None and self.session.ticket == ticket:
-            self.end()
+        seats = () if self.session is None else self.session.seats
+        for number, seat in enumerate(seats):
+            if seat.ticket == ticket and not (seat.is_free and len(seats) > 1):
+                self.free_seat(number)
         self.report()
 
 
@@ -291,6 +326,7 @@ class Simulation:
         max_waiting: int = 100_000,
         load_s: float = 20.0,
         limits: TurnLimits | None = None,
+        seats: int = 1,
         on_assigned: Callable[[Assignment], None],
         on_stop: Callable[[SimulatedWorker], None] = lambda _: None,
     ) -> None:
@@ -303,6 +339,7 @@ class Simulation:
         self.free = {f"n-{number}": slots for number in range(nodes)}
         self.clients: dict[str, Client] = {}
         self.operator = SilentOperator()
+        self._seats = seats
         self._on_stop = on_stop
         self._load_s = load_s
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -342,11 +379,11 @@ class Simulation:
     def waiting(self) -> list[str]:
         return [client.id for client in self.fleet.admission.wait_queue.waiting]
 
-    def arrive(self, name: str, *, resume: str = "", returning: str = "", follows_redirects: bool = True) -> None:
+    def arrive(self, name: str, *, resume: str = "", returning: str = "", **of_client: Any) -> None:
         """Connect a controller to the front."""
         options = self.fleet.admission.settings.client_options
         client = self.clients[name] = Client(
-            Role.CONTROLLER, "127.0.0.1", options, follows_redirects=follows_redirects, id=name
+            Role.CONTROLLER, "127.0.0.1", options, **{"follows_redirects": True, "id": name, **of_client}
         )
         self.fleet.admission.attach(client, resume, returning=returning)
 
@@ -426,6 +463,7 @@ class Simulation:
                     id,
                     node,
                     self.build,
+                    seats=self._seats,
                     now=self.clock.now,
                     deliver=self._deliver,
                     on_stop=partial(self._stop_orderly, id),
@@ -443,6 +481,7 @@ class Simulation:
     def _link(self, url: str, _secret: str, front: FrontIdentity, **callbacks: Any) -> SimulatedLink:
         worker = self.workers[url.removeprefix("http://")]
         link = SimulatedLink(worker, front.id, callbacks["on_status"], callbacks["on_broken"])
+        callbacks["on_contract"]({"seats": self._seats, "tracks": [], "schema": {}})
         if worker.link is None:
             self.at(self.clock.now() + self._load_s, lambda: None if worker.has_gone else worker.load())
         self.at(self.clock.now(), lambda: worker.connect(link))

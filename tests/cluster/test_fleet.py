@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from reactor_runtime.cluster.front.scaling import Scaling
-from reactor_runtime.cluster.messages import SessionStatus
+from reactor_runtime.cluster.messages import SeatStatus, SessionStatus
 from reactor_runtime.cluster.placement.placement import PlacementEvent, PlacementLost, PlacementRestored
 from reactor_runtime.errors import LoadError
 from reactor_runtime.server.options import TurnLimits
@@ -147,7 +147,7 @@ async def test_a_session_of_a_front_before_has_run_as_long_as_its_worker_reports
     simulation = Simulation(nodes=1, slots=1, scaling=Scaling(least=1, most=1), load_s=1.0, on_assigned=lambda _: None)
     await simulation.run_until(simulation.clock.now() + 2.0)
     (worker,) = simulation.workers.values()
-    worker.session = SessionStatus("s-1", "running", 30.0, "", "t-1", "c-1")
+    worker.session = SessionStatus("s-1", "running", 30.0, (SeatStatus("t-1", "c-1"),))
     worker.report()
     await simulation.run_until(simulation.clock.now() + 1.0)
     (slot,) = simulation.fleet.admission.slots
@@ -275,11 +275,11 @@ async def test_a_controller_that_returns_has_the_rest_of_its_turn_and_then_waits
         await front.wait()
         front.begin_next()
         assert front.worker.session is not None
-        assert front.worker.session.used_s == 70.0
+        assert front.worker.session.seats[0].turn_s == 70.0
         secret = front.secret
         await front.wait(20.0)
         if front_restarts:
-            front.worker.session = replace(front.worker.session, running_s=20.0)
+            front.worker.set_seat(0, replace(front.worker.session.seats[0], turn_s=90.0))
             await simulation.restart_front()
         await front.wait(11.0)
         simulation.arrive("d")
@@ -309,8 +309,7 @@ async def test_a_session_that_is_lost_while_its_client_resumes_is_claimed_with_t
     (worker,) = simulation.workers.values()
     assert worker.begin(assigned[0].ticket.text)
     assert worker.session is not None
-    worker.session = replace(worker.session, resume="secret")
-    worker.report()
+    worker.set_seat(0, replace(worker.session.seats[0], resume="secret"))
     await simulation.run_until(simulation.clock.now() + 1.0)
     simulation.arrive("b")
     simulation.arrive("a2", resume="secret")
@@ -325,12 +324,12 @@ async def test_a_client_that_comes_back_right_after_a_resume_returns_with_the_ne
     async with one_session() as front:
         worker = front.worker
         assert worker.session is not None
-        worker.session = replace(worker.session, resume="secret")
-        worker.report()
+        worker.set_seat(0, replace(worker.session.seats[0], resume="secret"))
         await front.wait()
         front.simulation.arrive("a2", resume="secret")
         # The worker has admitted the resume, which its next status will report.
-        worker.session = replace(worker.session, ticket=front.assigned[-1].ticket.id)
+        seat = replace(worker.session.seats[0], ticket=front.assigned[-1].ticket.id)
+        worker.session = replace(worker.session, seats=(seat,))
         front.simulation.arrive("a3", returning=front.secret)
         worker.end(is_broken=True)
         await front.wait()

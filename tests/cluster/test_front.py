@@ -256,7 +256,7 @@ async def test_a_controller_returns_before_all_others_only_if_its_connection_bro
                         await back.data("reactor.session", phase="started")
                         (session,) = [slot.session for slot in front.slots]
                         assert session is not None
-                        assert session.turn.used_s > 0
+                        assert session.seats[0].turn.used_s > 0
                         await back.socket.close()
                     else:
                         await controller.socket.close()
@@ -273,7 +273,7 @@ async def test_clients_of_a_lost_worker_wait_before_all_others_and_others_see_no
             await direct.data("reactor.session", phase="started")
             async with controlling(front.url) as relayed, client(front.url) as waiting:
                 await waiting.data("reactor.queue", position=1, length=1)
-                (hit,) = [slot for slot in front.slots if slot.session and slot.session.relay is None]
+                (hit,) = [slot for slot in front.slots if slot.session and not slot.session.controllers]
                 match ends_by:
                     case "SIGKILL":
                         front.kill(hit)

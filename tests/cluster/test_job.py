@@ -36,7 +36,7 @@ NOT_IN_ACCESS: Any = LOCAL["access"]
 
 
 # The options in `LOCAL` that the front reads itself.
-OF_FRONT = {"manifest", "merged_config", "host", "port", "max_waiting", "one_controller", "sessions", "access"}
+OF_FRONT = {"manifest", "merged_config", "host", "port", "max_waiting", "sessions", "access"}
 # The others, as given.
 REFUSED: dict[str, dict[str, Any]] = {
     "sessions_per_model": {"sessions_per_model": 2},

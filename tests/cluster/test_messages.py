@@ -17,6 +17,7 @@ from reactor_runtime.cluster.messages import (
     FrontHeartbeatRequest,
     FrontIdentity,
     Release,
+    SeatStatus,
     SessionStatus,
     Stop,
     ToWorker,
@@ -32,7 +33,9 @@ STATUS = WorkerStatus(
     progress=None,
     loading_s=0.0,
     failed_loads=0,
-    session=SessionStatus("s-1", "running", 1.5, "secret", "t-1", "c-1"),
+    session=SessionStatus(
+        "s-1", "running", 1.5, (SeatStatus("t-1", "c-1", "secret"), SeatStatus(is_free=True)), room="duel"
+    ),
     ended=SessionEnd("s-0", "left", is_broken=True),
     released="t-0",
     clients=2,

@@ -51,7 +51,7 @@ def break_relay(relay: Relay | None) -> None:
 
 def break_controllers(slot: WorkerSlot) -> None:
     assert slot.session is not None
-    break_relay(slot.session.relay)
+    break_relay(slot.session.seats[0].relay)
 
 
 async def test_a_session_goes_on_when_the_connection_to_its_worker_breaks(project: Path) -> None:
@@ -261,5 +261,5 @@ async def test_a_session_that_goes_on_at_its_worker_has_no_controller_at_the_fro
             await back.data("reactor.redirect")
             session = front.slots[0].session
             assert session is not None
-            assert (session.relay, session.controller) == (None, None)
+            assert (session.seats[0].relay, session.controllers) == (None, [])
             assert (await controller.closed())[1] == "the session goes on over another connection"

@@ -186,7 +186,7 @@ class FrontMachine(RuleBasedStateMachine):
         left = {assignment.ticket.id for assignment in self.given_up}
         for worker in self.simulation.workers.values():
             # The order to end this session may be lost with the front, but the client has closed its connection.
-            if worker.session is not None and worker.session.ticket in left:
+            if worker.ticket in left:
                 worker.end()
         self.runner.run(self.simulation.restart_front(build))
         self.wait(3.0)
@@ -204,7 +204,7 @@ class FrontMachine(RuleBasedStateMachine):
             # Without a status it is the worker of a front before this one.
             if worker is not None and worker.session is not None and slot.status is not None:
                 assert slot.session is not None
-                assert slot.session.ticket == worker.session.ticket
+                assert slot.session.seats[0].ticket == worker.ticket
 
     @invariant()
     def nobody_can_go_to_a_worker_that_the_front_may_assign(self) -> None:
@@ -215,7 +215,8 @@ class FrontMachine(RuleBasedStateMachine):
     @invariant()
     def no_client_has_two_slots(self) -> None:
         """Except while the order to end one of them is on its way."""
-        held = [slot.session.client for slot in self.slots if slot.session is not None and not slot.session.is_released]
+        sessions = [slot.session for slot in self.slots if slot.session is not None]
+        held = [seat.client for session in sessions for seat in session.seats.values() if not seat.is_released]
         assert len({*held, *self.simulation.waiting}) == len(held) + len(self.simulation.waiting)
 
     def on_assigned(self, assignment: Assignment) -> None:
@@ -252,7 +253,7 @@ class FrontMachine(RuleBasedStateMachine):
         """Return whether the front keeps the worker for a client."""
         sessions = [slot.session for slot in self.slots if slot.worker == visit.assignment.worker]
         return any(
-            session is not None and session.ticket == visit.assignment.ticket.id and not session.is_released
+            session is not None and session.seats[0].ticket == visit.assignment.ticket.id and not session.is_released
             for session in sessions
         )
 
@@ -282,7 +283,7 @@ class FrontMachine(RuleBasedStateMachine):
     def pick(self, pick: int, *places: Place) -> str:
         for name, visit in list(self.visits.items()):
             worker = self.simulation.workers.get(visit.assignment.worker)
-            ticket = None if worker is None or worker.session is None else worker.session.ticket
+            ticket = "" if worker is None else worker.ticket
             if visit.place is Place.SERVED and ticket != visit.assignment.ticket.id:
                 # The client came so late that the front had released its ticket.
                 del self.visits[name]

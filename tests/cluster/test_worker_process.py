@@ -57,7 +57,7 @@ async def test_a_relayed_client_that_loses_its_worker_while_the_front_drains_doe
         os.kill(os.getpid(), signal.SIGTERM)
         await controller.data("reactor.session", phase="stopping")
         (id,) = [text["data"]["client"] for text in controller.texts if text["type"] == "reactor.welcome"]
-        (hit,) = [slot for slot in front.slots if slot.session and slot.session.client == id]
+        (hit,) = [slot for slot in front.slots if slot.session and slot.session.seats[0].client == id]
         front.kill(hit)
         assert (await controller.data("reactor.session", phase="lost"))["message"]
         assert await controller.closed() == (1001, "the server is stopping")

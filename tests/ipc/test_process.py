@@ -99,26 +99,19 @@ def test_an_engine_that_is_asked_to_end_while_loading_ends_by_itself(engine: Eng
     assert engine.wait(TIMEOUT_S) == 0
 
 
-@pytest.mark.parametrize("one_controller", [False, True])
-def test_a_model_sets_its_seats_in_load_unless_only_one_is_allowed(
-    engine: EngineProcess, tmp_path: Path, one_controller: bool
-) -> None:
+def test_a_model_sets_its_seats_in_load(engine: EngineProcess, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(MODEL.format("self.seats = 3"))
     engine.socket.setblocking(True)
     channel = Channel(engine.socket)
-    channel.send(ipc.Load(str(tmp_path), "slow", "Slow", {}, "info", "text", one_controller=one_controller))
+    channel.send(ipc.Load(str(tmp_path), "slow", "Slow", {}, "info", "text"))
     messages = (message for _, message in channel)
     described = [next(message for message in messages if isinstance(message, ipc.Described))]
     for message in messages:
         if isinstance(message, ipc.Described):
             described.append(message)
-        if isinstance(message, ipc.Ready | ipc.Failed):
+        if isinstance(message, ipc.Ready):
             break
-    if one_controller:
-        assert isinstance(message, ipc.Failed)
-        assert message.error["message"] == "Slow has 3 seats, and a worker of a cluster has one controller"
-    else:
-        assert [each.contract.get("seats") for each in described] == [None, 3]
+    assert [each.contract.get("seats") for each in described] == [None, 3]
 
 
 def test_an_engine_that_has_time_to_end_is_not_terminated(engine: EngineProcess) -> None:

@@ -58,12 +58,14 @@ class WorkerAccess:
         """Return the URL for clients; "" when the front relays all of them."""
         return "" if self._relays_all else self.url
 
-    def issue(self, client: Client, role: Role, *, session: str = "", resume: str = "") -> IssuedTicket:
-        """Return a ticket for a client that controls, resumes, or watches a session."""
+    def issue(self, client: Client, role: Role, *, session: str = "", room: str = "", resume: str = "") -> IssuedTicket:
+        """Return a ticket for a client that controls, resumes, or watches a session, in its seat."""
         return self._tickets.issue(
             self._worker,
             role=role,
             session=session,
+            room=room,
+            seat=client.seat,
             client=client.id,
             now=time.time(),
             resume=resume,
@@ -83,9 +85,9 @@ class WorkerAccess:
         client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text, **returns})
         client.close(CloseCode.SESSION_OVER, CONTINUE)
 
-    async def snapshot(self, track: str) -> Snapshot | None:
-        """Return the latest frame of a track; None if the worker has none or can't be reached."""
-        url = f"{self.address}/snapshot/{quote(track, safe='')}.jpg"
+    async def snapshot(self, track: str, seat: int) -> Snapshot | None:
+        """Return the latest frame of a track, as a seat sees it; None if the worker has none or can't be reached."""
+        url = f"{self.address}/snapshot/{quote(track, safe='')}.jpg?seat={seat}"
         bearer = [(b"Authorization", f"Bearer {self._tickets.secret}".encode())]
         try:
             response = await request_worker("GET", url, headers=bearer, tls=self.tls, stalled_s=SNAPSHOT_S)

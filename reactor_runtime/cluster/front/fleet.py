@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
+import math
 import secrets
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -24,7 +26,8 @@ from reactor_runtime.cluster.front.starts import WorkerStarts
 from reactor_runtime.cluster.front.takeover import Takeover
 from reactor_runtime.cluster.front.waiting_router import WaitingRouter
 from reactor_runtime.cluster.front.worker_metrics import worker_metrics_routes
-from reactor_runtime.cluster.front.worker_slot import WorkerSession, WorkerSlot
+from reactor_runtime.cluster.front.worker_session import WorkerSeat
+from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.front.worker_uploads import worker_uploads_route
 from reactor_runtime.cluster.messages import Drain, FrontIdentity, Stop
 from reactor_runtime.cluster.placement.placement import (
@@ -211,11 +214,10 @@ class WorkerFleet:
         if all(worker.slot.session is None for worker in self._workers.values()):
             # Otherwise a version that can't be loaded would end the sessions of the one before.
             self._starts.raise_failure()
-        waiting = len(self.admission.wait_queue.waiting)
         # Those that were released may take a while to end.
         slots, workers = self.admission.slots, self._workers.values()
         staying = [worker.state for worker in workers if worker.slot in slots and not worker.slot.is_draining]
-        plan = make_plan(self._scaling, staying, waiting, now)
+        plan = make_plan(self._scaling, staying, self._wanted_sessions(), now)
         for id in plan.release:
             logger.info("worker released worker=%s", id)
             self._starts.forget(id)
@@ -232,6 +234,15 @@ class WorkerFleet:
                 self._starts.begin(worker.id)
                 self._placement.start(worker.id)
         return min(times, default=None)
+
+    def _wanted_sessions(self) -> int:
+        """Return how many more sessions the controllers that wait need: one for each, or for each room of theirs."""
+        slots, waiting = self.admission.slots, self.admission.wait_queue.waiting
+        seats = slots.seats or 1
+        if seats == 1:
+            return len(waiting)
+        rooms = Counter(each.room for each in waiting if not (slots.find_session(each.room) or slots.starts_for(each)))
+        return math.ceil(rooms.pop("", 0) / seats) + len(rooms)
 
     def _stop_outdated(self) -> None:
         """Stop the workers of another build that have no session, again until they have ended."""
@@ -263,7 +274,7 @@ class WorkerFleet:
             build=self._build,
             settings=self._settings,
             callbacks=self.admission.slot_callbacks,
-            on_session_lost=self._session_lost,
+            on_seat_lost=self._seat_lost,
             on_viewers_lost=self.admission.assignment.reassign,
             on_change=self._changed.ring,
             takeover=contact.takeover,
@@ -344,14 +355,14 @@ class WorkerFleet:
         losses = (worker.slot.claim_loss(ticket, client) for worker in self._workers.values())
         return self._lost.take(ticket, self._settings.clock.now()) or next(filter(None, losses), None)
 
-    def _session_lost(self, session: WorkerSession, controller: Client | None, loss: Loss) -> None:
-        """Put the controller of a lost session first in the wait queue: now, or when it comes with its secret."""
-        if controller is None and session.claimant in self.admission.wait_queue.waiting:
-            controller = session.claimant
+    def _seat_lost(self, seat: WorkerSeat, controller: Client | None, loss: Loss) -> None:
+        """Put the controller of a lost seat first in the wait queue: now, or when it comes with its secret."""
+        if controller is None and seat.claimant in self.admission.wait_queue.waiting:
+            controller = seat.claimant
         if controller is None:
             limits, contract = self._settings.options.limits, self.admission.slots.contract
             follows = contract is not None and contract.get("follows_clients", False)
             grace_s = max(limits.resume_grace_s, limits.outlives_s if follows else 0.0)
-            self._lost.add(session.tickets, loss, self._settings.clock.now(), grace_s)
+            self._lost.add(seat.tickets, loss, self._settings.clock.now(), grace_s)
         else:
             self.admission.return_to_queue(controller, loss)

@@ -12,7 +12,8 @@ from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.scaling import WorkerState
 from reactor_runtime.cluster.front.takeover import Takeover
-from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerSession, WorkerSlot
+from reactor_runtime.cluster.front.worker_session import WorkerSeat
+from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerSlot
 from reactor_runtime.cluster.messages import Abort, Drain, FrontIdentity, Stop, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.server.delivery.client import Client
@@ -58,7 +59,7 @@ class RemoteWorker:
         build: str,
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
-        on_session_lost: Callable[[WorkerSession, Client | None, Loss], None],
+        on_seat_lost: Callable[[WorkerSeat, Client | None, Loss], None],
         on_viewers_lost: Callable[[], None],
         on_change: Callable[[], None],
         takeover: Takeover,
@@ -79,7 +80,7 @@ class RemoteWorker:
             settings=settings,
             callbacks=callbacks,
             send=self.send,
-            on_session_lost=on_session_lost,
+            on_seat_lost=on_seat_lost,
             on_viewers_lost=on_viewers_lost,
         )
         self._access = access
@@ -171,8 +172,8 @@ class RemoteWorker:
             await self._link.aclose()
 
     def _status_received(self, status: WorkerStatus) -> None:
-        if self.silent_since is not None and self.slot.session is not None:
-            self.slot.session.turn.send_again()
+        if self.silent_since is not None:
+            self.slot.turns.send_again()
         self._takeover.record_contact(self.id)
         was_outdated, self.is_outdated = self.is_outdated, status.build != self._build
         self.slot.on_status(replace(status, draining=True) if self.is_outdated else status)

@@ -5,24 +5,21 @@ A client that follows redirects is sent to the worker with a ticket. Others are 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
-import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reactor_runtime.clock import Timer
 from reactor_runtime.cluster.front.access import WorkerAccess
-from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
+from reactor_runtime.cluster.front.relay import Failure, RelayEnd
+from reactor_runtime.cluster.front.worker_session import WorkerSeat, WorkerSession, WorkerTurns
 from reactor_runtime.cluster.front.worker_viewers import WorkerViewers
-from reactor_runtime.cluster.messages import Release, SessionStatus, ToWorker, Waiting, WorkerStatus
-from reactor_runtime.cluster.tickets import TICKET_S, IssuedTicket
+from reactor_runtime.cluster.messages import SeatStatus, SessionStatus, ToWorker, WorkerStatus
+from reactor_runtime.cluster.tickets import TICKET_S
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Loss
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics, VacantSession
-from reactor_runtime.server.sessions.turn import SeatTurn, TurnEnd
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import CloseCode
 
@@ -36,6 +33,8 @@ FAILURES = ("model_error", "model_died", LOST)
 RELAY_PAUSE_S = 1.0
 # For the worker to close the connection of a relayed controller after its session.
 CLOSING_S = 5.0
+OTHER_CLIENT = "another client has the worker"
+SESSION_OVER = "the session was over before the client came to it"
 
 
 class WorkerEngine:
@@ -70,171 +69,6 @@ class WorkerEngine:
         self.phase, self.detail, self.progress = EnginePhase.LOADING, detail, None
 
 
-class WorkerTurn:
-    """Limit the turn of a session in its worker, which keeps the time."""
-
-    def __init__(self, send: Callable[[ToWorker], None], used_s: float) -> None:
-        self.used_s = used_s
-        self._send = send
-        self._limited = False
-
-    def set_others_waiting(self, waiting: bool) -> None:
-        if waiting is not self._limited:
-            self._limited = waiting
-            self._send(Waiting(int(waiting)))
-
-    def send_again(self) -> None:
-        """Send a limit that the worker has removed because there was no front."""
-        if self._limited:
-            self._send(Waiting(1))
-
-
-class WorkerSession:
-    """Follow a session in a worker; until the worker has reported it, its id is that of its controller's ticket.
-
-    `controller` is a relayed controller, None for one that was redirected; `client` is the id of either. `expiry` is
-    the timer of a ticket that was not used yet. `is_reported` is whether the worker has reported the session, so that
-    the ticket has been used. `is_released` is whether the front has ordered the worker to refuse the ticket and to end
-    the session. `has_returned` is whether the controller got the slot because it could not reach another worker.
-    `claimant` is the controller that came back before the worker reported the end of the session, else None.
-    """
-
-    def __init__(self, send: Callable[[ToWorker], None], ticket: str, client: str, used_s: float) -> None:
-        self.id = ticket
-        self.client = client
-        self.controller: Client | None = None
-        self.phase = SessionPhase.STARTING
-        self.started_at = 0.0
-        self.over = asyncio.Event()
-        self.turn = WorkerTurn(send, used_s)
-        self.ticket = ticket
-        self.is_reported = False
-        self.is_released = False
-        self.has_returned = False
-        self.claimant: Client | None = None
-        self.relay: Relay | None = None
-        self.expiry: Timer | None = None
-        self.upload_key = ""
-        self.resume_secret = ""
-        # The vacancy of the session, as the worker counts them, in which another controller may end it.
-        self.offered = 0
-        # Until then a controller may come to the worker to resume the session.
-        self.resumes_until = 0.0
-        # The session may also be that of an earlier front, which may have redirected its controller.
-        self.is_redirected = True
-        self._send = send
-        # A client that resumes gets another ticket, which the worker may never report.
-        self._last_issued = ticket
-
-    @property
-    def tickets(self) -> tuple[str, ...]:
-        """Return the ids of the tickets with which the controller may come back to the front."""
-        return self.ticket, self._last_issued
-
-    def was_redirected_with(self, ticket: str) -> bool:
-        """Return whether the controller was redirected with this ticket, and may return with its secret."""
-        return ticket in self.tickets and self.is_redirected and not self.is_released
-
-    def loss(self, reason: str, now: float) -> Loss:
-        """Return the loss of the session now."""
-        ran_s = now - self.started_at if self.started_at else 0.0
-        return Loss(reason, self.turn.used_s + ran_s)
-
-    @property
-    def ids(self) -> dict[str, str]:
-        """Return the log fields of the session."""
-        return {"client": self.client, **({"session": self.id} if self.is_reported else {})}
-
-    @property
-    def controllers(self) -> list[Client]:
-        """Return the controller if it is relayed."""
-        return [] if self.controller is None else [self.controller]
-
-    @property
-    def room(self) -> str:
-        """Return "": a session of a cluster has one seat."""
-        return ""
-
-    def free_seat_for(self, client: Client) -> None:
-        """Return None: a session of a cluster has one seat."""
-
-    @property
-    def turns(self) -> list[SeatTurn]:
-        """Return the turn of the controller."""
-        return [SeatTurn(self.turn, self.started_at - self.turn.used_s if self.started_at else 0.0)]
-
-    def is_resumed_by(self, secret: str) -> bool:
-        """Return whether a client with this secret may resume the session."""
-        if not self.resume_secret or self.is_released:
-            return False
-        return secrets.compare_digest(secret.encode(errors="replace"), self.resume_secret.encode())
-
-    def stop(self, end: TurnEnd = TurnEnd.LEFT) -> None:
-        """Do nothing: the worker ends its session itself when it is stopped."""
-
-    def end(self) -> None:
-        """Release the tasks that wait for the end; the worker closes the connection of a relayed controller."""
-        self.over.set()
-        # A worker keeps the limit for its next session.
-        self.turn.set_others_waiting(False)
-        if self.expiry is not None:
-            self.expiry.cancel()
-
-    def release(self) -> None:
-        """Order the worker to end the session, or to refuse its ticket; the slot is free when it has done so."""
-        self.is_released = True
-        self.end()
-        self._send(Release(self.ticket))
-
-    def release_unreached(self, worker: str) -> None:
-        """Release the ticket of a controller that has not connected to the worker."""
-        logger.info("client has not come to its worker id=%s worker=%s", self.client, worker, extra=self.ids)
-        self.release()
-
-    def is_over(self, status: WorkerStatus) -> bool:
-        """Return whether the worker's status shows that the session has ended, or that its ticket was released."""
-        session = status.session
-        if self.is_reported:
-            return session is None or session.id != self.id
-        return (
-            self.is_released and status.released == self.ticket and (session is None or session.ticket != self.ticket)
-        )
-
-    def connect(
-        self, controller: Client, access: WorkerAccess, ticket: IssuedTicket, on_relay_end: Callable[[RelayEnd], None]
-    ) -> None:
-        """Send a controller to the worker, or relay it."""
-        self._last_issued = ticket.id
-        self.is_redirected = access.redirects(controller)
-        if self.is_redirected:
-            access.redirect(controller, ticket)
-            return
-        self.controller = controller
-        self.relay = access.relay(controller, ticket, on_relay_end)
-
-    def disconnect(self, *, lost: bool = False) -> Client | None:
-        """End the relay of the controller, as if its connection broke if it is `lost`; return the controller."""
-        controller = self.controller
-        if self.relay is not None:
-            self.relay.close(lost=lost)
-        self.relay = self.controller = None
-        return controller
-
-    def update(self, status: SessionStatus) -> None:
-        """Follow what the worker reports."""
-        self.is_reported = True
-        if self.expiry is not None:
-            self.expiry.cancel()
-        self.id = status.id
-        self.client = status.client
-        self.ticket = status.ticket or self.ticket
-        self.phase = SessionPhase(status.phase)
-        # A worker reports a session before the turn has begun.
-        self.turn.used_s = max(self.turn.used_s, status.used_s)
-        self.resume_secret = status.resume
-        self.upload_key = status.upload_key
-
-
 class RelayFailures:
     """Pause a worker for a second after each failure of a relay that follows another one within a second. Pure."""
 
@@ -255,12 +89,12 @@ class RelayFailures:
 
 
 class WorkerSlot:
-    """Assign clients to a worker, and follow the sessions that it reports; use on the front's loop.
+    """Assign clients to a worker, and follow the session that it reports; use on the front's loop.
 
-    A controller holds the slot from its redirect until the session that the worker reports is over. A controller
-    that does not connect within 10 s, or comes back without having reached the worker, loses the slot, which is free
-    as soon as the worker has released the ticket. `send` sends a message to the worker. `on_session_lost` is called
-    with a session whose worker, or the connection to it, was lost, and its controller if that is relayed.
+    A controller holds its seat from its redirect until the worker reports that its turn is over. A controller that does
+    not connect within 10 s, or comes back without having reached the worker, loses the seat, which is free as soon as
+    the worker has released the ticket. `send` sends a message to the worker. `on_seat_lost` is called with a seat whose
+    worker, or the connection to it, was lost, and its controller if that is relayed.
     """
 
     def __init__(
@@ -272,7 +106,7 @@ class WorkerSlot:
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
         send: Callable[[ToWorker], None],
-        on_session_lost: Callable[[WorkerSession, Client | None, Loss], None],
+        on_seat_lost: Callable[[WorkerSeat, Client | None, Loss], None],
         on_viewers_lost: Callable[[], None],
     ) -> None:
 
@@ -287,6 +121,7 @@ class WorkerSlot:
         self.ids: Mapping[str, str] = {"worker": worker}
         self.engine = WorkerEngine(settings.clock.now)
         self.session: WorkerSession | None = None
+        self.turns = WorkerTurns(send)
         self.is_draining = False
         self.status: WorkerStatus | None = None
         self.failed_in_a_row = 0
@@ -305,7 +140,7 @@ class WorkerSlot:
         self._settings = settings
         self._callbacks = callbacks
         self._send = send
-        self._on_session_lost = on_session_lost
+        self._on_seat_lost = on_seat_lost
 
     @property
     def model_name(self) -> str:
@@ -319,66 +154,82 @@ class WorkerSlot:
         return self._has_contact and session.phase is SessionPhase.RUNNING
 
     def start_session(self, controller: Client) -> None:
+        contract = self.engine.contract
+        places = 1 if contract is None else int(contract.get("seats", 1))
+        if controller.seat >= places:
+            controller.seat = 0
+        session = self.session = WorkerSession(controller.id, room=controller.room if places > 1 else "", places=places)
+        self._seat(session, controller)
+
+    def _seat(self, session: WorkerSession, controller: Client) -> None:
+        """Send a controller to its seat of a session, which starts with it or runs."""
         self.subscribers.leave(controller)
-        ticket = self._access.issue(controller, Role.CONTROLLER)
-        session = self.session = WorkerSession(self._send, ticket.id, controller.id, controller.used_s)
-        session.has_returned = controller.has_returned
+        of_session = session.id if session.is_reported else ""
+        ticket = self._access.issue(controller, Role.CONTROLLER, session=of_session, room=session.room)
+        seat = WorkerSeat(controller.seat, self._send, self.turns, ticket.id, controller.id, controller.used_s)
+        session.seats[seat.number] = seat
+        seat.has_returned = controller.has_returned
 
         def expire() -> None:
-            if not session.is_released:
-                session.release_unreached(self.worker)
+            if not seat.is_released:
+                self._release_unreached(session, seat)
 
-        session.connect(controller, self._access, ticket, lambda end: self._relay_ended(session, end))
-        if session.relay is None:
+        seat.connect(controller, self._access, ticket, lambda end: self._relay_ended(session, seat, end))
+        if seat.relay is None:
             clock = self._settings.clock
-            session.expiry = clock.call_at(clock.now() + TICKET_S, expire)
+            seat.expiry = clock.call_at(clock.now() + TICKET_S, expire)
 
     def claim_loss(self, ticket: str, client: Client) -> Loss | None:
         """Return the loss of a controller that was redirected with this ticket and could not reach the worker.
 
         Return None for another ticket, and also for the second time in a row: otherwise a client could hold slots
-        without a session. If the worker has the session, this client gets its place in the queue only when the worker
-        reports that the connection broke: coming back to the front never ends a session.
+        without a session. If the worker has the controller, this client gets its place in the queue only when the
+        worker reports that the connection broke: coming back to the front never ends a turn.
         """
         session = self.session
-        if session is None or not session.was_redirected_with(ticket):
+        seats = () if session is None else session.seats.values()
+        seat = next((each for each in seats if each.was_redirected_with(ticket)), None)
+        if session is None or seat is None:
             return None
-        if session.is_reported:
-            session.claimant = client
+        if seat.is_reported:
+            seat.claimant = client
             return None
-        session.release_unreached(self.worker)
-        if session.has_returned and self._has_contact:
+        self._release_unreached(session, seat)
+        if seat.has_returned and self._has_contact:
             return None
         client.has_returned = True
-        return session.loss(UNREACHED, self._settings.clock.now())
+        return seat.loss(UNREACHED, self._settings.clock.now())
 
-    def resume_session(self, client: Client, secret: str = "") -> None:  # noqa: ARG002  (a session has one controller)
+    def resume_session(self, client: Client, secret: str) -> None:
         session = self.session
         assert session is not None, "the client has shown the secret of a session"
-        session.offered, session.resumes_until = 0, self._settings.clock.now() + TICKET_S
-        controller = session.disconnect(lost=True)
+        self._resume(session, next(seat for seat in session.seats.values() if seat.is_resumed_by(secret)), client)
+
+    def _resume(self, session: WorkerSession, seat: WorkerSeat, client: Client) -> None:
+        seat.offered, seat.resumes_until = 0, self._settings.clock.now() + TICKET_S
+        controller = seat.disconnect(lost=True)
         if controller is not None and controller is not client:
             controller.close(CloseCode.SESSION_OVER, "the session goes on over another connection")
-        ticket = self._access.issue(client, Role.CONTROLLER, resume=session.resume_secret)
-        session.connect(client, self._access, ticket, lambda end: self._relay_ended(session, end))
+        ticket = self._access.issue(client, Role.CONTROLLER, resume=seat.resume_secret)
+        seat.connect(client, self._access, ticket, lambda end: self._relay_ended(session, seat, end))
 
     def subscribe(self, client: Client) -> None:
         self.subscribers.watch(client)
 
-    def detach_controller(self, client: Client, *, lost: bool) -> None:  # noqa: ARG002  (it has one controller)
-        session = self.session
-        if session is not None and session.relay is not None:
-            session.disconnect(lost=lost)
-            if not session.is_reported:
-                session.release()
+    def detach_controller(self, client: Client, *, lost: bool) -> None:
+        seats = () if self.session is None else self.session.seats.values()
+        for seat in [each for each in seats if each.controller is client]:
+            seat.disconnect(lost=lost)
+            if not seat.is_reported:
+                seat.release()
 
     def close_session(self) -> None:
         if self.session is not None:
             self._end_session(self.session)
 
     def send_message(self, kind: str, data: dict[str, Any]) -> None:
-        controller = None if self.session is None else self.session.controller
-        for client in (*self.subscribers.clients, *([] if controller is None else [controller])):
+        controllers = [] if self.session is None else self.session.controllers
+        for client in (*self.subscribers.clients, *controllers):
             client.send_message(kind, data)
 
     def send_progress(self) -> None:
@@ -431,12 +282,15 @@ class WorkerSlot:
         """Send no client to the worker until it sends its status again."""
         self._has_contact = False
         self.engine.mark_unavailable(reason)
+        if self.session is not None:
+            # Admission forgets a session that has no seats for clients now.
+            self.session.offered = []
 
     def lose(self, reason: str) -> None:
         """End the session of a worker that has gone, and close the connections to it."""
         self.lose_contact(reason)
-        if self.session is not None and not self.session.is_released:
-            self._lose_session(self.session, reason)
+        if self.session is not None:
+            self._lose_seats(self.session, reason)
         if self.session is not None:
             # The worker releases no ticket any more.
             self._end_session(self.session)
@@ -449,94 +303,160 @@ class WorkerSlot:
         if over is not None:
             self.session = None
         if report is not None and self.session is None:
-            self.session = WorkerSession(self._send, report.ticket, report.client, report.used_s)
+            self.session = WorkerSession(report.id)
+            self.session.update(report)
         # The new session is set first, because the end of one makes admission look for a free slot.
         if over is not None:
             self._end_session(over)
         session = self.session
         if session is None:
             return
-        if report is not None and (session.is_reported or session.ticket == report.ticket):
+        freed: list[int] = []
+        if report is not None and session.has_ticket_of(report):
             session.update(report)
+            freed = self._follow_seats(session, report, status.released)
         elif report is not None and not session.is_released:
-            self._lose_session(session, "another client has the worker")
+            self._lose_seats(session, OTHER_CLIENT)
             return
-        if session.is_released and status.released != session.ticket:
-            # The message was lost with a connection, is on its way, or named the ticket before a resume.
-            session.release()
-        if report is not None:
-            self._offer_vacant(session, report)
+        for seat in session.seats.values():
+            if seat.is_released and status.released != seat.ticket:
+                # The message was lost with a connection, is on its way, or named the ticket before a resume.
+                seat.release()
         if report is not None and self.has_started and not had_started:
             session.started_at = session.started_at or self._settings.clock.now() - report.running_s
             self.subscribers.send_waiting()
             self._callbacks.on_session_visible(self)
             self._callbacks.on_session_started()
+        for number in freed or (None,):
+            self._offer_seats(session, number)
 
-    def _offer_vacant(self, session: WorkerSession, report: SessionStatus) -> None:
+    def _follow_seats(self, session: WorkerSession, report: SessionStatus, released: str) -> list[int]:
+        """Follow the controllers of a session that the worker reports; return the numbers of seats that became free."""
+        now, freed = self._settings.clock.now(), []
+        for number, of_seat in enumerate(report.seats):
+            seat = session.seats.get(number)
+            # A session with one seat ends with its controller, or outlives it.
+            is_taken = not of_seat.is_free or not session.has_several_seats
+            if seat is None and is_taken:
+                client = of_seat.client
+                seat = session.seats[number] = WorkerSeat(number, self._send, self.turns, of_seat.ticket, client, 0.0)
+            if seat is None:
+                continue
+            if session.has_several_seats and seat.is_over(of_seat, released):
+                del session.seats[number]
+                self._end_turn(seat, is_broken=seat.is_reported and of_seat.is_broken)
+                freed.append(number)
+            elif is_taken and (seat.is_reported or seat.ticket == of_seat.ticket):
+                seat.update(of_seat, now)
+                self._offer_vacant(session, seat, of_seat)
+            elif is_taken and not seat.is_released:
+                self._lose_seat(seat, OTHER_CLIENT)
+        return freed
+
+    def _offer_seats(self, session: WorkerSession, freed: int | None = None) -> None:
+        """Offer the free seats of a session that runs to the clients that wait for one, if that has not been done.
+
+        The seat `freed` has become free.
+        """
+
+        def places() -> int:
+            is_served = self.session is session and self.has_started and not self.is_draining
+            return len(session.free) if is_served else 0
+
+        def take(client: Client) -> None:
+            self._seat(session, client)
+            session.offered = session.free
+
+        if not places():
+            session.offered = []
+        elif freed is not None or session.offered != session.free:
+            session.offered = session.free
+            seat_for = session.free_seat_for
+            vacant = VacantSession(self, places, take, session.stop, seat_for=seat_for, seat=freed, is_played=True)
+            self._callbacks.on_vacant(vacant)
+
+    def _offer_vacant(self, session: WorkerSession, seat: WorkerSeat, report: SeatStatus) -> None:
         """Offer a session that its controller has left to admission, which ends it if another controller waits."""
-        number = report.vacancy
-        if not number:
-            session.offered = 0
-        elif (
-            session.offered != number and not session.is_released and self._settings.clock.now() > session.resumes_until
-        ):
-            session.offered = number
+        number = report.vacancies
+        if not report.is_free:
+            seat.offered = 0
+        elif seat.offered != number and not seat.is_released and self._settings.clock.now() > seat.resumes_until:
+            seat.offered = number
             vacant = VacantSession(
                 self,
-                lambda: int(self.session is session and session.offered == number),
+                lambda: int(self.session is session and seat.offered == number),
                 take=None,
-                end=session.release,
+                end=seat.release,
                 kept_s=self._settings.options.limits.outlives_s if report.is_broken else 0.0,
             )
             self._callbacks.on_vacant(vacant)
 
-    def _relay_ended(self, session: WorkerSession, end: RelayEnd) -> None:
-        controller = session.controller
+    def _relay_ended(self, session: WorkerSession, seat: WorkerSeat, end: RelayEnd) -> None:
+        controller = seat.controller
         assert controller is not None, "a relay is for a controller"
-        is_refused = end.code is CloseCode.SERVER_STOPPING and not session.is_reported and controller.closing is None
-        if self.session is not session or (end.failure is None and not is_refused):
-            session.disconnect()
+        is_present = self.session is session and session.seats.get(seat.number) is seat
+        is_stopped = end.code is CloseCode.SERVER_STOPPING and not seat.is_reported and controller.closing is None
+        # The session in which it was to have a seat has ended.
+        is_late = end.code is CloseCode.FULL and session.is_reported and not seat.is_reported
+        if not is_present or (end.failure is None and not is_stopped and not is_late):
+            seat.disconnect()
             controller.close(end.code, end.reason)
-            if not session.is_reported:
-                session.release()
+            if not seat.is_reported:
+                seat.release()
+            return
+        if end.failure is None and is_late:
+            self._lose_seat(seat, SESSION_OVER)
             return
         pauses = self._relay_failures.record(self._settings.clock.now())
-        if end.failure is Failure.BROKEN and session.resume_secret and not pauses:
-            # The worker keeps the session for its controller, unless it has gone: then it can't be reached.
-            self.resume_session(controller)
+        if end.failure is Failure.BROKEN and seat.resume_secret and not pauses:
+            # The worker keeps the seat for its controller, unless it has gone: then it can't be reached.
+            self._resume(session, seat, controller)
             return
         if pauses:
             # Otherwise the controller would get this worker again at once.
             self.lose_contact(NO_CONTACT)
-        self._lose_session(session, NO_CONTACT)
+        self._lose_seat(seat, NO_CONTACT)
 
-    def _lose_session(self, session: WorkerSession, reason: str) -> None:
-        """Release a session, and return its controller to the wait queue."""
-        controller = session.disconnect()
-        session.release()
-        self._on_session_lost(session, controller, session.loss(reason, self._settings.clock.now()))
+    def _lose_seats(self, session: WorkerSession, reason: str) -> None:
+        for seat in [each for each in session.seats.values() if not each.is_released]:
+            self._lose_seat(seat, reason)
+
+    def _lose_seat(self, seat: WorkerSeat, reason: str) -> None:
+        """Release a seat, and return its controller to the wait queue."""
+        controller = seat.disconnect()
+        seat.release()
+        self._on_seat_lost(seat, controller, seat.loss(reason, self._settings.clock.now()))
+
+    def _release_unreached(self, session: WorkerSession, seat: WorkerSeat) -> None:
+        """Release the ticket of a controller that has not connected to the worker."""
+        logger.info("client has not come to its worker id=%s worker=%s", seat.client, self.worker, extra=session.ids)
+        seat.release()
+
+    def _end_turn(self, seat: WorkerSeat, *, is_broken: bool) -> None:
+        """Release what waits for the end of a turn. A controller whose connection broke has lost its session."""
+        clock = self._settings.clock
+        if is_broken and seat.is_redirected and not seat.is_released:
+            self._on_seat_lost(seat, None, seat.loss(BROKEN, clock.now()))
+        seat.end()
+        if (relay := seat.relay) is not None:
+            # The connection may be half-open.
+            clock.call_at(clock.now() + CLOSING_S, lambda: relay.end(CloseCode.SESSION_OVER, "the session is over"))
 
     def _end_session(self, session: WorkerSession) -> None:
-        """Free the slot; the reason is that of the worker's status, or else that the session was lost.
-
-        A controller whose connection to the worker broke has lost the session too.
-        """
-        now = self._settings.clock.now()
+        """Free the slot; the reason is that of the worker's status, or else that the session was lost."""
+        end = None if self.status is None or session.is_released else self.status.ended
+        is_known = end is not None and end.session == session.id
         if session.is_reported:
-            end = None if self.status is None or session.is_released else self.status.ended
-            is_known = end is not None and end.session == session.id
             reason = end.reason if end is not None and is_known else LOST
             logger.info("session over id=%s worker=%s reason=%s", session.id, self.worker, reason, extra=session.ids)
             self.failed_in_a_row = self.failed_in_a_row + 1 if reason in FAILURES else 0
             self._settings.metrics.sessions.add(reason)
-            if end is not None and is_known and end.is_broken and session.is_redirected:
-                self._on_session_lost(session, None, session.loss(BROKEN, now))
-        session.end()
+            for seat in [each for each in session.seats.values() if not each.is_reported and not each.is_released]:
+                self._lose_seat(seat, SESSION_OVER)
+        for seat in session.seats.values():
+            self._end_turn(seat, is_broken=end is not None and is_known and end.is_broken and seat.is_reported)
+        session.over.set()
         if self.session is session:
             self.session = None
-        clock = self._settings.clock
-        self.idle_since = now
-        if (relay := session.relay) is not None:
-            # The connection may be half-open.
-            clock.call_at(now + CLOSING_S, lambda: relay.end(CloseCode.SESSION_OVER, "the session is over"))
+        self.idle_since = self._settings.clock.now()
         self._callbacks.on_session_ended(self)

@@ -69,6 +69,9 @@ class WorkerViewers:
         contract = self._contract()
         if contract is None or (client.role is Role.CONTROLLER and self._is_full):
             return
+        seats = int(contract.get("seats", 1))
+        if client.seat >= seats:
+            client.seat = 0
         if not self._access.redirects(client) or client.role is Role.CONTROLLER:
             ticket = self._access.issue(client, Role.VIEWER)
             self._relays[client] = self._access.relay(client, ticket, lambda end: self._relay_ended(client, end))
@@ -83,6 +86,8 @@ class WorkerViewers:
                 model=self._settings.name_of(contract),
                 client=client.id,
                 controls=False,
+                seat=client.seat,
+                seats=seats,
                 limits=options.limits,
                 encodings=self._settings.encodings,
             )
@@ -106,9 +111,9 @@ class WorkerViewers:
         # A relay follows the view itself.
         client.outbox.set_view(view)
 
-    async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:  # noqa: ARG002  (a session has one seat)
-        """Return the worker's latest frame of a track; None if it has none or can't be reached."""
-        return await self._access.snapshot(track)
+    async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:
+        """Return the worker's latest frame of a track, as a seat sees it; None if it has none or can't be reached."""
+        return await self._access.snapshot(track, seat)
 
     def close(self) -> None:
         for client in self.clients:

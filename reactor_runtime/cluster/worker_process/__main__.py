@@ -1,4 +1,4 @@
-"""Runs the worker process: the server of one session, which admits clients by ticket.
+"""Runs the worker process: the server of a session, which admits clients by ticket.
 
 It reads a job from standard input, prints a line of JSON when it listens, and another if it fails. It ends on an order
 of the front, by a signal, or when its input ends. Without an order its session is lost, so connections break.
@@ -138,7 +138,12 @@ def _service(
         stop=lambda: service.stop(),
         abort=lambda: service.stop(breaks=True),
     )
-    gate = WorkerGate(tickets, job.secret, is_resumed_by=lambda secret: slots.resumed_by(secret) is not None)
+    gate = WorkerGate(
+        tickets,
+        job.secret,
+        is_resumed_by=lambda secret: slots.resumed_by(secret) is not None,
+        has_session=lambda id: slots.find_session(id) is not None,
+    )
     # After an end without an order of the front, clients go back to it, and get the next free worker.
     service = Service(backend, operator, tls, gate=gate, routes=[control.route()], breaks_on_signal=True)
     return service

@@ -27,6 +27,7 @@ from reactor_runtime.cluster.messages import (
     FrontHeartbeatRequest,
     FrontIdentity,
     Release,
+    SeatStatus,
     SessionStatus,
     Stop,
     Waiting,
@@ -39,6 +40,7 @@ from reactor_runtime.server.net.message_reader import Allowance
 from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.engine_slot import EngineSlot
+from reactor_runtime.server.sessions.session_seat import SessionSeat
 from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES, CloseCode
 
 logger = logging.getLogger(__name__)
@@ -197,8 +199,7 @@ class ControlSocket:
     def _release(self, ticket: str) -> None:
         (slot,) = self._admission.slots
         self._tickets.release(ticket, time.time())
-        if slot.session is not None and slot.session.controller.ids.get("ticket") == ticket:
-            slot.session.stop()
+        slot.release(ticket)
         self.report()
 
 
@@ -266,17 +267,25 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
     session = slot.session
     if session is None:
         return None
-    # A worker serves no model with several seats.
-    seat = session.seats[0]
     return SessionStatus(
         session.id,
         session.phase,
         now - session.started_at if session.started_at else 0.0,
-        seat.resume_secret or "",
-        session.controller.ids.get("ticket", ""),
-        session.controller.id,
+        tuple(_seat_status(seat, now) for seat in session.seats),
         session.uploads.key,
-        seat.turn.used_s,
-        seat.vacancies if seat.is_free else 0,
+        session.room,
+        session.is_private,
+    )
+
+
+def _seat_status(seat: SessionSeat, now: float) -> SeatStatus:
+    controller = seat.controller
+    return SeatStatus(
+        "" if controller is None else controller.ids.get("ticket", ""),
+        "" if controller is None else controller.id,
+        seat.resume_secret or "",
+        now - seat.began_at if seat.began_at else None,
+        seat.is_free,
+        seat.vacancies,
         seat.is_broken,
     )

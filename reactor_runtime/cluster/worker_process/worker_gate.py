@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from starlette.requests import HTTPConnection
 
 from reactor_runtime.cluster.tickets import TicketExpired, TicketGate, TicketRefused
+from reactor_runtime.server.delivery.client import Role
 
 logger = logging.getLogger(__name__)
 
@@ -25,13 +26,22 @@ NO_TICKET = "this is a worker: connect to its front, which sends a ticket for it
 class WorkerGate:
     """Admit a client with a ticket or the secret to resume the session, and the front with the cluster's secret.
 
-    Role and session are those of the ticket, not of the query; a client that resumes needs no ticket.
+    Role, session, room and seat are those of the ticket, not of the query; a client that resumes needs no ticket.
+    `has_session` returns whether the session of an id runs.
     """
 
-    def __init__(self, tickets: TicketGate, secret: str, *, is_resumed_by: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        tickets: TicketGate,
+        secret: str,
+        *,
+        is_resumed_by: Callable[[str], bool],
+        has_session: Callable[[str], bool],
+    ) -> None:
         self._tickets = tickets
         self._secret = secret
         self._is_resumed_by = is_resumed_by
+        self._has_session = has_session
 
     def admits(self, request: HTTPConnection) -> bool:
         path = request.scope["path"]
@@ -44,7 +54,9 @@ class WorkerGate:
             return self._is_resumed_by(query.get("resume", ""))
         try:
             ticket = self._tickets.admit(query["ticket"], time.time())
-            if ticket.resume and not self._is_resumed_by(ticket.resume):
+            joins = ticket.session and ticket.role == Role.CONTROLLER
+            is_late = joins and not self._has_session(ticket.session)
+            if is_late or (ticket.resume and not self._is_resumed_by(ticket.resume)):
                 raise TicketRefused("the session of the ticket is over")
         except TicketRefused as refused:
             if isinstance(refused, TicketExpired):
@@ -55,6 +67,7 @@ class WorkerGate:
             return False
         others = {name: value for name, value in query.items() if name == "watch"}
         permitted = {"role": ticket.role, "session": ticket.session, "resume": ticket.resume}
+        permitted |= {"room": ticket.room, "seat": ticket.seat}
         request.scope["query_string"] = urlencode({**others, **permitted}).encode()
         viewed = {"session": ticket.session} if ticket.session else {}
         request.scope["state"]["used_s"] = ticket.used_s

@@ -331,7 +331,6 @@ def _load_message(options: ServeOptions, *, engine: str, log_mark: str) -> Load:
         config_file="" if manifest.config_path is None else str(manifest.config_path),
         merged_config="" if options.merged_config is None else str(options.merged_config),
         sessions=options.sessions_per_model,
-        one_controller=options.one_controller,
     )
 
 

@@ -211,6 +211,17 @@ class EngineSlot:
         if self.session is not None and seat is not None:
             self._seating.leave(self.session, seat, lost=lost, shared=self.shared)
 
+    def release(self, ticket: str) -> None:
+        """End the turn of the controller that came with the ticket of this id from a front; do nothing without it."""
+        session = self.session
+        seat = None if session is None else next((seat for seat in session.seats if seat.has_ticket(ticket)), None)
+        if session is None or seat is None or (seat.is_free and session.has_several_seats):
+            return
+        if session.has_others(seat):
+            self._seating.end_turn(session, seat, TurnEnd.LEFT)
+        else:
+            session.stop()
+
     def close_session(self) -> None:
         """End a session that the engine has not ended before the end of the server."""
         if self.session is not None:
@@ -375,7 +386,8 @@ class EngineSlot:
         )
         self._settings.metrics.forget(session.id)
         self._settings.metrics.sessions.add(reason)
-        is_broken = all(seat.is_broken for seat in session.seats) and reason == TurnEnd.LEFT
+        last = [seat for seat in session.seats if not seat.is_free] or session.seats
+        is_broken = all(seat.is_broken for seat in last) and reason == TurnEnd.LEFT
         self.last_end = SessionEnd(session.id, reason, is_broken=is_broken)
         session.stop_timers()
         session.over.set()

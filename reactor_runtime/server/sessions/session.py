@@ -23,7 +23,7 @@ from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.incoming_uploads import IncomingUploads
 from reactor_runtime.server.sessions.input_tracks import InputTracks
-from reactor_runtime.server.sessions.session_seat import SessionSeat
+from reactor_runtime.server.sessions.session_seat import SessionSeat, choose_seat
 from reactor_runtime.server.sessions.turn import SeatTurn, Turn, TurnEnd, TurnNotice
 from reactor_runtime.wire.codec import encode_text, size_bytes_of
 from reactor_runtime.wire.media_header import MediaHeader
@@ -151,16 +151,9 @@ class ServedSession:
         return next((seat for seat in self.seats if seat.controller is client and not seat.is_free), None)
 
     def free_seat_for(self, client: Client) -> int | None:
-        """Return the free seat that a client wants, or the first; None if there is none, or it wants another room.
-
-        The room of a session that was opened with a code is for clients that have the code.
-        """
-        if client.room != (self.room if self.is_private or client.room else ""):
-            return None
+        """Return the free seat for a client, None if there is none, or the session is in another room."""
         free = [seat.number for seat in self.seats if seat.is_free]
-        if client.wanted_seat is not None:
-            return client.wanted_seat if client.wanted_seat in free else None
-        return free[0] if free else None
+        return choose_seat(client, free, room=self.room, is_private=self.is_private)
 
     def has_others(self, seat: SessionSeat) -> bool:
         """Return whether other seats are taken."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from reactor_runtime.server.delivery.client import Client
@@ -64,8 +64,24 @@ class SessionSeat:
         self.vacancies += 1
         return controller
 
+    def has_ticket(self, ticket: str) -> bool:
+        """Return whether the controller, or the last one, came with the ticket of this id from a front."""
+        return self.controller is not None and self.controller.ids.get("ticket") == ticket
+
     def is_resumed_by(self, secret: str) -> bool:
         """Return whether a client with this secret may resume."""
         if self.resume_secret is None:
             return False
         return secrets.compare_digest(secret.encode(errors="replace"), self.resume_secret.encode())
+
+
+def choose_seat(client: Client, free: Sequence[int], *, room: str, is_private: bool) -> int | None:
+    """Return the one of the free seats that a client wants, or the first; None if it suits none, or wants another room.
+
+    A room that was opened with a code is for clients that have the code.
+    """
+    if client.room != (room if is_private or client.room else ""):
+        return None
+    if client.wanted_seat is not None:
+        return client.wanted_seat if client.wanted_seat in free else None
+    return free[0] if free else None
