@@ -286,7 +286,7 @@ class EngineSlot:
             settable = (event["field"] for event in schema["events"].values())
             self.session.keep_fields({*settable, *schema.get("state", {})})
         data = {"tracks": contract["tracks"], "schema": contract["schema"]}
-        self.subscribers.send_message("reactor.contract", data, but=self._wait_queue.waiting)
+        self.subscribers.send_message("reactor.contract", data)
 
     def send_message(self, kind: str, data: dict[str, Any]) -> None:
         """Send a message to the subscribers, and to a controller whose session has not started."""

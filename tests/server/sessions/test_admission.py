@@ -235,6 +235,15 @@ async def test_a_controller_that_watched_while_it_waited_gets_only_its_own_sessi
     os.close(services.memory)
 
 
+async def test_a_controller_that_watches_while_it_waits_gets_a_changed_contract(services: AdmissionFixture) -> None:
+    services.come()
+    services.begin()
+    waiting = services.come(watches=True)
+    await told(waiting)
+    services.slot.on_engine_contract()
+    assert [kind for kind, _ in await told(waiting)] == ["reactor.contract"]
+
+
 async def test_a_session_that_is_starting_is_not_in_the_welcome_of_a_viewer(services: AdmissionFixture) -> None:
     services.come()
     viewer = services.come(Role.VIEWER)
