@@ -1,4 +1,4 @@
-"""Make the images of the page, all of them or those that are named: `.venv/bin/python docs/images/page.py trace share`.
+"""Make the images of the page, all of them or those that are named: `.venv/bin/python docs/images/page.py share`.
 
 It opens templates and the states of the page's tests in Chromium, so it needs the extra `test`, and a machine that does
 nothing else: the images show frames a second and delays.
@@ -128,20 +128,6 @@ def figures(browser: Browser) -> None:
         save("figures", page.locator("#metrics"))
 
 
-def trace(browser: Browser) -> None:
-    with template(browser, "prompt", "my-diffusion", DESKTOP, "light") as page:
-        page.get_by_role("button", name="Controls").click()
-        slider = page.locator("[name=strength]")
-        for idx in range(20):
-            slider.fill(f"{0.3 + 0.03 * idx:.2f}")
-            page.wait_for_timeout(450)
-        page.keyboard.press("Escape")
-        page.locator("canvas[data-seq]").click()
-        page.keyboard.press("t")
-        page.wait_for_timeout(500)
-        save("trace", page.locator(".trace"))
-
-
 def camera(browser: Browser) -> None:
     with template(browser, "webcam", "my-filter", (1176, 700), "dark") as page:
         save("camera", page)
@@ -233,7 +219,7 @@ def nodding_face(idx: int) -> bytes:
 
 IMAGES: dict[str, Callable[[Browser], None]] = {
     image.__name__: image
-    for image in (first, playground, share, figures, trace, camera, inputs, phone, phone_side, roles, states, tutorial)
+    for image in (first, playground, share, figures, camera, inputs, phone, phone_side, roles, states, tutorial)
 }
 
 

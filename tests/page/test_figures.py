@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from pathlib import Path
@@ -11,10 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 
-from .bound import key, sent_by
 from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer
-from .schemas import SCHEMA, action
 
 STATS = {"step_ms": 14, "arrive_ms": 1, "queue_ms": 1, "encode_ms": 3, "back_ms": 1, "hold_ms": 2, "late_ms": 0.5}
 STAGES = ["up", "wait", "model", "encode", "hold", "down", "paint"]
@@ -126,31 +123,54 @@ RECENT = {
 }
 
 
-def test_lanes_tell_what_was_sent_painted_and_skipped(still: Page) -> None:
-    lanes = {lane["name"]: lane for lane in computed(still, "trace", "part.lanesOf(given)", RECENT)}
-    inputs = [(span["kind"], span["start"], span["end"], span["row"]) for span in lanes["Inputs"]["spans"]]
-    assert ("sent", 90, 120, 0) in inputs
-    assert ("applied", 120, 150, 0) in inputs
-    assert ("sent", 100, 150, 1) in inputs  # beside the one before; seen before its answer came
-    assert ("sent", 900, 1000, 0) in inputs
-    assert lanes["Inputs"]["rows"] == 2
-    assert "set_z: refused, or lost, 20.0 ms" in [span["text"] for span in lanes["Inputs"]["spans"]]
-    assert [span["start"] for span in lanes["Painted"]["spans"]] == [116, 150]
-    said = [span["text"] for span in lanes["Skipped"]["spans"]]
-    assert said == ["main 2 left out here, for a newer one", "main: 2 not sent, before 5"] or said[::-1] == said
-    assert len(lanes["On the way"]["spans"]) == 3
+def spans_of(trace: dict[str, Any], cat: str) -> dict[str, list[tuple[str, float, float]]]:
+    """Return the spans of a category by their ids, each span before those inside it: name, begin and end in µs."""
+    spans: dict[str, list[tuple[str, float, float]]] = {}
+    opened: dict[str, list[int]] = {}
+    for event in (event for event in trace["traceEvents"] if event.get("cat") == cat):
+        id, name, at = str(event["id"]), event["name"], event["ts"]
+        of_id = spans.setdefault(id, [])
+        if event["ph"] == "b":
+            opened.setdefault(id, []).append(len(of_id))
+            of_id.append((name, at, at))
+        else:
+            index = opened[id].pop()
+            assert of_id[index][0] == name
+            of_id[index] = (name, of_id[index][1], at)
+    assert not any(opened.values())
+    return spans
 
 
-def test_the_saved_trace_is_what_perfetto_reads(still: Page) -> None:
-    trace = computed(still, "trace", "part.toChromeTrace(part.lanesOf(given), 'aurora')", RECENT)
-    events = trace["traceEvents"]
-    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    assert list(names.values())[:3] == ["Inputs 1", "Inputs 2", "On the way"]
-    spans = [event for event in events if event["ph"] == "X"]
-    assert min(event["ts"] for event in spans) == 0
-    for tid in names:  # a viewer can't draw spans of a thread that overlap
-        mine = sorted((event["ts"], event["ts"] + event["dur"]) for event in spans if event["tid"] == tid)
-        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(mine))
+def test_the_saved_trace_has_inputs_frames_and_skips(still: Page) -> None:
+    origin, trace = computed(still, "trace", "[performance.timeOrigin, part.toChromeTrace(given, 'aurora')]", RECENT)
+
+    def spans(cat: str) -> dict[str, list[tuple[str, float, float]]]:
+        return {
+            id: [(name, *(round(us / 1000 - origin) for us in times)) for name, *times in of_id]
+            for id, of_id in spans_of(trace, cat).items()
+        }
+
+    assert spans("input") == {
+        "0": [("set_x", 90, 150), ("sent", 90, 120), ("applied", 120, 150)],
+        # Seen before its answer came.
+        "1": [("set_x", 100, 150), ("sent", 100, 150), ("applied", 150, 150)],
+        "2": [("set_y", 900, 1000), ("sent", 900, 1000)],
+        "3": [("set_z", 700, 720), ("refused, or lost", 700, 720)],
+    }
+    frames = spans("frame")
+    assert frames["main 1"] == [
+        ("main", 100, 116), ("on the way", 100, 105), ("decode", 105, 110), ("held for the screen", 110, 116),
+    ]  # fmt: skip
+    assert frames["main 2"] == [("main", 133, 140), ("on the way", 133, 138), ("decode", 138, 140)]
+    skips = {event["name"] for event in trace["traceEvents"] if event["ph"] == "i"}
+    assert skips == {"main 2 left out for a newer one", "main: 2 not sent, before 5"}
+
+
+def test_the_trace_begins_ten_seconds_before_it_is_saved(still: Page) -> None:
+    recent = {**RECENT, "from": 108}
+    origin, trace = computed(still, "trace", "[performance.timeOrigin, part.toChromeTrace(given, 'aurora')]", recent)
+    assert min(event["ts"] for event in trace["traceEvents"] if "ts" in event) == pytest.approx(1000 * (origin + 108))
+    assert [name for name, *_ in spans_of(trace, "frame")["main 1"]] == ["main", "decode", "held for the screen"]
 
 
 @pytest.fixture
@@ -240,85 +260,19 @@ def test_no_figure_is_cut_off(page: Page, server: FakeServer, width: int) -> Non
 
 
 @as_modules_and_as_bundle
-def test_t_opens_the_trace_and_escape_closes_it(connected: Page, server: FakeServer, tmp_path: Path) -> None:
+def test_the_trace_is_saved(connected: Page, server: FakeServer, tmp_path: Path) -> None:
     brighten(connected, server, "0.5")
     expect(connected.locator("[data-figure=delay]")).to_contain_text("ms")
     expect(connected.locator("[data-figure=age]")).to_contain_text("ms")
-    connected.keyboard.press("t")
-    dialog = connected.get_by_role("dialog", name="Trace of the last 10 s")
-    expect(dialog).to_contain_text(re.compile(r"1 inputs? · [1-9]\d* painted"))
-    expect(dialog.locator("canvas")).to_be_focused()
+    chip(connected).click()
     with connected.expect_download() as download:
-        dialog.get_by_role("button", name="Save").click()
+        connected.get_by_role("button", name="Save trace").click()
     file = tmp_path / "trace.json"
     download.value.save_as(file)
-    kinds = {event["name"] for event in json.loads(file.read_text())["traceEvents"] if event["ph"] == "X"}
-    assert {"sent", "way", "decode", "painted"} <= kinds
-    connected.keyboard.press("Escape")
-    expect(connected.locator("dialog")).to_have_count(0)
-
-
-def test_what_is_pointed_at_in_the_trace_is_said(connected: Page) -> None:
-    expect(connected.locator("[data-figure=age]")).to_contain_text("ms")
-    chip(connected).click()
-    connected.get_by_role("button", name="Trace").click()
-    canvas = connected.locator("dialog canvas")
-    box = canvas.bounding_box()
-    assert box is not None
-    for _ in range(3):
-        connected.keyboard.press("+")
-    for _ in range(30):
-        connected.keyboard.press("ArrowRight")
-    said = connected.locator(".trace-said")
-    help_ = said.inner_text()
-    for x in range(int(box["width"]) - 2, 0, -4):  # frames come from the right
-        connected.mouse.move(box["x"] + x, box["y"] + 90)
-        if said.inner_text() != help_:
-            break
-    expect(said).to_have_text(re.compile(r"^main_video \d+ from the model to here, \d"))
-
-
-def test_t_is_a_letter_where_somebody_types(connected: Page) -> None:
-    prompt = connected.locator('[data-event="set_prompt"] textarea')
-    prompt.press("t")
-    expect(prompt).to_have_value(re.compile("t"))
-    connected.keyboard.press("Control+t")
-    expect(connected.locator("dialog")).to_have_count(0)
-
-
-def test_t_is_the_model_s_where_it_has_bound_it(page: Page, server: FakeServer) -> None:
-    server.script.events = SCHEMA | {"throw": sent_by(action("Throw it"), key("KeyT"))}
-    page.goto(server.url)
-    expect(page.locator(".legend")).to_be_attached()
-    page.keyboard.press("t")
-    server.wait_for("throw")
-    expect(page.locator("dialog")).to_have_count(0)
-    chip(page).click()
-    page.get_by_role("button", name="Trace").click()
-    expect(page.locator("dialog")).to_be_visible()
-
-
-def test_keys_of_the_model_are_the_dialog_s_while_it_is_open(page: Page, server: FakeServer) -> None:
-    server.script.events = SCHEMA | {"throw": sent_by(action("Throw it"), key("Minus"), key("KeyQ"))}
-    page.goto(server.url)
-    expect(page.locator(".legend")).to_be_attached()
-    page.keyboard.press("t")
-    expect(page.locator("dialog canvas")).to_be_focused()
-    page.keyboard.press("-")
-    page.keyboard.press("Escape")
-    expect(page.locator("dialog")).to_have_count(0)
-    page.keyboard.press("q")
-    server.wait_for("throw")
-    assert len([message for message in server.received if message.type == "throw"]) == 1
-
-
-def test_embedded_t_does_nothing(page: Page, server: FakeServer) -> None:
-    page.goto(server.url + "?embed")
-    expect(page.locator(".metrics-chip")).to_be_attached()
-    expect(page.locator(".metrics-chip")).to_be_hidden()
-    page.keyboard.press("t")
-    page.evaluate("() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))")
-    expect(page.locator("dialog")).to_have_count(0)
+    trace = json.loads(file.read_text())
+    spans = [span for cat in ("input", "frame") for of_id in spans_of(trace, cat).values() for span in of_id]
+    assert {"set_brightness", "sent", "main_video", "on the way", "decode"} <= {name for name, *_ in spans}
+    assert all(begin <= end for _, begin, end in spans)
 
 
 def test_who_watches_is_told_that_there_is_no_input_of_theirs(page: Page, server: FakeServer) -> None:

@@ -225,8 +225,6 @@ def test_on_its_side_the_figures_come_after_the_controls(phone: Page, server: Fa
     assert figures["x"] == pytest.approx(controls["x"], abs=2)
     assert figures["y"] > controls["y"] + controls["height"]
     assert phone.evaluate("document.documentElement.scrollHeight <= innerHeight")
-    phone.get_by_role("button", name="Trace").tap()
-    expect(phone.get_by_role("dialog").get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
 
 
 def test_a_switch_that_is_on_has_its_size_without_the_room_for_fingers(phone: Page, server: FakeServer) -> None:

@@ -105,7 +105,7 @@ function plot(canvas, samples, line) {
 }
 
 /** Return a context in CSS pixels at the resolution of the screen. */
-export function sharpContext(canvas, width, height) {
+function sharpContext(canvas, width, height) {
   const ratio = devicePixelRatio;
   const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== across || canvas.height !== down) Object.assign(canvas, { width: across, height: down });

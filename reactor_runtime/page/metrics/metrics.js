@@ -2,9 +2,9 @@
 
 /** @import { Session } from "../client/reactor.js" */
 
-import { TEXT_FIELDS } from "../browser.js";
 import { el, setText } from "../dom.js";
 import { recall, remember } from "../storage.js";
+import { saveTrace } from "./trace.js";
 
 const REFRESH_MS = 500;
 const WINDOW_MS = 2000;
@@ -172,12 +172,11 @@ function span(values) {
   return most - least < 1 ? most.toFixed(1) : `${Math.round(least)}–${Math.round(most)}`;
 }
 
-const KEYWORD = "x-reactor-bind";
 const CHIP_TITLE = "Frames a second, and the time from an input to its frame: show all metrics";
 
 /**
- * Add the chip before an element of the bar; it opens `panel` with charts, all metrics and the trace; `onError(text, reason)` reports a
- * part that cannot be loaded.
+ * Add the chip before an element of the bar; it opens `panel` with charts and all metrics, and saves a trace;
+ * `onError(text, reason)` reports a part that cannot be loaded.
  */
 export function addPanel(panel, { before, session, metrics, timings, onError }) {
   const text = el("span");
@@ -192,11 +191,10 @@ export function addPanel(panel, { before, session, metrics, timings, onError }) 
     {
       type: "button",
       class: "quiet",
-      title: "The last 10 s, frame by frame (T)",
-      "aria-haspopup": "dialog",
-      onclick: openTrace,
+      title: "The last 10 s, frame by frame, as a file for ui.perfetto.dev",
+      onclick: () => saveTrace(timings.recent(performance.now()), session.model),
     },
-    "Trace",
+    "Save trace",
   );
   const close = el("button", { type: "button", class: "quiet", onclick: () => toggle() }, "Close");
   // Made when the panel is open.
@@ -230,42 +228,10 @@ export function addPanel(panel, { before, session, metrics, timings, onError }) 
     }
   }
 
-  async function openTrace() {
-    if (document.querySelector("dialog[open]")) return;
-    // At the time of the click.
-    const recent = timings.recent(performance.now());
-    try {
-      const { openTrace: show } = await import("./trace.js");
-      await show(recent, session.model);
-    } catch ({ message }) {
-      onError("The trace can't be loaded", message);
-    }
-  }
-
-  window.addEventListener("keydown", (event) => {
-    if (!isCall(event, session.schema.events) || "embed" in document.documentElement.dataset) return;
-    event.preventDefault();
-    openTrace();
-  });
   metrics.onSample(() => {
     setText(text, metrics.summary || "Metrics");
     for (const chart of charts) chart.update();
   });
   setText(text, "Metrics");
   show(recall("metrics").open === true);
-}
-
-/** Return whether a key press opens the trace: not while the user types, and not if the model has bound that key. */
-function isCall({ key, code, target, repeat, ctrlKey, altKey, metaKey, isComposing }, events) {
-  if (key.toLowerCase() !== "t" || repeat || ctrlKey || altKey || metaKey || isComposing) return false;
-  return !target.closest?.(`dialog, ${TEXT_FIELDS}`) && !isBound(code, events);
-}
-
-function isBound(code, events) {
-  const found = [];
-  JSON.stringify(events, (name, value) => {
-    if (name === KEYWORD) found.push(JSON.stringify(value));
-    return value;
-  });
-  return found.some((sources) => sources.includes(JSON.stringify(code)));
 }

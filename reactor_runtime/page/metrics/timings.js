@@ -1,6 +1,6 @@
 /**
  * Records times of inputs and frames of the last ten seconds, and the server's clock.
- * Always on, because users open a trace after the hitch; the cost is one reference per frame and input.
+ * Always on, because users save a trace after the hitch; the cost is one reference per frame and input.
  */
 
 /** @import { Session } from "../client/reactor.js" */
@@ -76,7 +76,7 @@ export class Timings {
     return at === null ? null : Math.min(at, receivedAt);
   }
 
-  /** Return the last ten seconds before `now`, for lanesOf. */
+  /** Return the last ten seconds before `now`, for a trace. */
   recent(now) {
     const from = now - KEPT_MS;
     const frames = this.#frames.filter(({ receivedAt }) => receivedAt >= from);
