@@ -62,7 +62,7 @@ class Schedule:
         if upcoming is None:
             self._due_s = earliest
         elif earliest > upcoming + forgiven_s:
-            self._behind_s = min(self._behind_s + earliest - upcoming, self._interval_s)
+            self._behind_s += earliest - upcoming
             self._due_s = earliest
         else:
             self._behind_s = min(self._behind_s + SURPLUS * self._interval_s, self._interval_s)
@@ -74,7 +74,7 @@ class Schedule:
 
     def reset(self) -> None:
         """Drop the grid: the next frame is due at once. The rate stays."""
-        self._due_s = self._length_s = None
+        self._due_s = None
         self._behind_s = 0.0
 
 

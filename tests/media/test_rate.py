@@ -46,6 +46,21 @@ def test_one_stall_is_forgiven(stall_s: float) -> None:
     assert fed(*steady, (1, stall_s)).fps == pytest.approx(20)
 
 
+def test_a_negative_time_does_not_shorten_other_steps() -> None:
+    assert fed((1, -5.0), (1, 0.05), (1, 0.05)).fps == pytest.approx(30)
+
+
+def test_a_step_of_twice_the_second_longest_is_no_stall() -> None:
+    assert fed((1, 0.25), (1, 0.125)).fps == pytest.approx(2 / 0.375)
+
+
+def test_the_newest_32_frames_count() -> None:
+    steps = [(1, 0.5), (1, 0.5), *[(1, 0.05)] * 30]
+    assert fed(*steps).fps == pytest.approx(32 / 2.5)
+    # One of the slow steps is left, which is a stall.
+    assert fed(*steps, (1, 0.05)).fps == pytest.approx(20)
+
+
 def test_the_longest_of_uneven_steps_counts() -> None:
     assert fed((16, 1.6), (16, 2.4), (16, 2.0), (16, 2.0)).fps == pytest.approx(8)
 
