@@ -161,7 +161,7 @@ class RingWriter:
 
     def _gap(self, key: int | _Loan, size: int) -> int:
         """Return the first gap that is large enough; a scan is fastest for the few pieces in use."""
-        size = -(-max(size, 1) // PAGE) * PAGE
+        size = -(-size // PAGE) * PAGE
         start = self._head
         for taken, end in sorted(self._used.values()):
             if taken - start >= size:

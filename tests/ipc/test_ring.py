@@ -5,6 +5,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from numpy.typing import NDArray
 
-from reactor_runtime.ipc.ring import RingReader, RingWriter, create_memory
+from reactor_runtime.ipc.ring import PAGE, RingReader, RingWriter, create_memory, room_for
+from reactor_runtime.media import jpeg
 from tests.fakes import written
 from tests.processes import descriptors
 from tests.timeouts import TIMEOUT_S
@@ -119,6 +121,14 @@ def test_release_of_an_unknown_key_changes_nothing(memory: int) -> None:
     assert written(writer, 3, [picture(3)]) == [first]
 
 
+def test_the_head_of_the_memory_is_left_alone(memory: int) -> None:
+    writer = RingWriter(memory, head=2 * PAGE)
+    assert writer.write(1, [picture(1)]) == [2 * PAGE]
+    frame = lent(writer, 2)
+    writer.write(2, [frame])
+    assert os.pread(memory, 2 * PAGE, 0) == bytes(2 * PAGE)
+
+
 def test_an_empty_piece_does_no_harm(memory: int) -> None:
     writer = RingWriter(memory)
     (before,) = written(writer, 1, [picture(1)])
@@ -157,12 +167,34 @@ def test_the_frames_of_a_lent_batch_are_not_copied(memory: int) -> None:
     assert second - first == 8 * 10 * 3
 
 
-def test_a_view_of_a_lent_array_with_other_strides_is_copied(memory: int) -> None:
+@pytest.mark.parametrize("part", [np.s_[::-1], np.s_[:, :5], np.s_[::2, 1:9:3]], ids=["turned", "cropped", "thinned"])
+def test_a_view_of_a_lent_array_with_other_strides_is_copied(memory: int, part: Any) -> None:
     writer, reader = RingWriter(memory), RingReader(memory)
     frame = lent(writer, 5)
-    frame[0] = 9
-    (offset,) = writer.write(1, [frame[::-1]])
-    assert (reader.frame(offset, 8, 10) == frame[::-1]).all()
+    frame[:] = np.arange(frame.size).reshape(frame.shape)
+    view = frame[part]
+    (offset,) = writer.write(1, [view])
+    assert (reader.frame(offset, *view.shape[:2]) == view).all()
+
+
+def test_lent_memory_whose_array_was_not_shown_is_lent_again(memory: int) -> None:
+    writer = RingWriter(memory)
+    for level in range(100):
+        lent(writer, level)
+    assert os.fstat(memory).st_size <= 2 * PAGE
+
+
+def test_an_array_where_a_lent_one_was_is_copied(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    frame = lent(writer, 1)
+    (shown,) = writer.write(1, [frame])
+    del frame
+    other = picture(2)
+    # As if the memory had been unmapped after growing.
+    writer._loans[0].address = other.ctypes.data
+    (offset,) = writer.write(2, [other])
+    assert offset != shown
+    assert (reader.frame(offset, 8, 10) == 2).all()
 
 
 def test_lent_memory_is_used_again_when_it_was_shown_and_its_array_is_gone(memory: int) -> None:
@@ -183,6 +215,7 @@ def test_lent_memory_is_kept_until_it_was_shown(memory: int) -> None:
     # One frame may be shown twice.
     (offset,), (again,) = writer.write(1, [frame]), writer.write(2, [frame])
     del frame
+    writer.release(1)
     writer.release(1)
     assert again == offset
     written(writer, 3, [picture(3)])
@@ -263,3 +296,18 @@ def test_a_file_that_is_put_into_a_room_is_read_where_the_room_was_made(memory: 
     reader.close()
     reader.put_file(again, b"late", 4000)
     assert writer.read_file(again) == b""
+
+
+def test_files_that_fill_their_rooms_do_not_overlap(memory: int) -> None:
+    writer, reader = RingWriter(memory), RingReader(memory)
+    files = [bytes([number]) * 1000 for number in (1, 2, 3)]
+    rooms = writer.write(1, [], [1000, 1000, 1000])
+    for room, file in zip(rooms, files, strict=True):
+        reader.put_file(room, file, 1000)
+    assert [writer.read_file(room) for room in rooms] == files
+
+
+@pytest.mark.parametrize(("height", "width"), [(16, 16), (480, 640)])
+def test_a_room_holds_the_largest_jpeg_of_a_frame(height: int, width: int) -> None:
+    noise = np.random.default_rng(1).integers(0, 256, (height, width, 3), np.uint8)
+    assert len(jpeg.encode(noise, quality=100)) <= room_for(height, width)
