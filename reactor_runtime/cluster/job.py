@@ -33,7 +33,6 @@ LOCAL: Mapping[str, bool | set[str]] = {
     "port": True,
     "max_waiting": True,
     "sessions": True,
-    "sessions_per_model": True,
     "gpus": True,
     "trace": True,
     "record": True,
@@ -98,7 +97,7 @@ class WorkerJob:
         return json.dumps(asdict(self))
 
     def serve_options(self, port: int) -> ServeOptions:
-        """Return the options of the worker's server: one session, no queue of its own."""
+        """Return the options of the worker's server, which has one loaded model and no queue of its own."""
         # Tickets admit clients, so origin and host are not checked.
         access = {"origins": ("*",), "hosts": ("*",), "per_address": self.options["max_viewers"] + 128}
         project = manifest.load(Path(self.project))
@@ -111,7 +110,6 @@ class WorkerJob:
                 "host": self.host,
                 "port": port,
                 "max_waiting": 0,
-                "sessions_per_model": 1,
                 "access": {**self.options["access"], **access},
             }
         )

@@ -71,7 +71,7 @@ class SeatStatus:
 
 @dataclass(frozen=True, slots=True)
 class SessionStatus:
-    """Report the session of a worker, with its seats in their order.
+    """Report a session of a worker, with its seats in their order.
 
     The session is found by the code of its `room`, which is "" where there is one seat. If it `is_private`, only
     clients with the code get a seat.
@@ -87,11 +87,25 @@ class SessionStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlotStatus:
+    """Report a slot of a worker: its session, the end of the one before, and its clients, with the frames they see."""
+
+    session: SessionStatus | None
+    ended: SessionEnd
+    clients: int
+    viewers: int
+    fps: float | None
+    age_ms: float | None
+    late_ms: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
     """Report the state of a worker, at each change and once a second.
 
-    `build` is that of its job, `phase` that of its engine, `ended` the end of the last session, and `released` the id
-    of the ticket that was released last. Times are in seconds or milliseconds as named; unknown values are None.
+    `build` is that of its job, `phase` that of its engine, `released` the ids of the tickets that were released in the
+    last 10 s. The worker has one of the `slots` until its model is loaded; `fitting` is how many sessions fit on it,
+    and `limit` why not more. Times are in seconds or milliseconds as named; unknown values are None.
     """
 
     build: str
@@ -100,16 +114,12 @@ class WorkerStatus:
     progress: float | None
     loading_s: float
     failed_loads: int
-    session: SessionStatus | None
-    ended: SessionEnd
-    released: str
-    clients: int
-    viewers: int
+    slots: tuple[SlotStatus, ...]
+    fitting: int
+    limit: str
+    released: tuple[str, ...]
     draining: bool
     gpu: str
-    fps: float | None
-    age_ms: float | None
-    late_ms: float | None
     memory_bytes: int | None
     uptime_s: float | None
 
@@ -142,7 +152,7 @@ class Waiting:
 class Release:
     """Admit nobody with the ticket of this id, and end the turn that began with it.
 
-    Another client gets the slot or the seat when the worker's status has the id as `released`.
+    Another client gets the slot or the seat when the worker's status has the id in `released`.
     """
 
     ticket: str

@@ -85,13 +85,13 @@ class ClusterRunOptions:
         ),
     ] = ""
     gpus_per_session: Annotated[
-        float, Option("GPUs that a session needs; 0.5 shares one between two.", metavar="N", parse=_share)
+        float, Option("GPUs that each loaded model needs; 0.5 shares one between two.", metavar="N", parse=_share)
     ] = 0.0
-    cpus_per_session: Annotated[float, Option("CPUs that a session needs.", metavar="N", parse=_share)] = 1.0
+    cpus_per_session: Annotated[float, Option("CPUs that each loaded model needs.", metavar="N", parse=_share)] = 1.0
     least: Annotated[
         int | None,
         Option(
-            "Keep models for N sessions loaded.",
+            "Keep N models loaded.",
             "--min",
             "N",
             parse=whole_number(0, MAX_WORKERS),
@@ -100,7 +100,7 @@ class ClusterRunOptions:
     ] = None
     most: Annotated[
         int | None,
-        Option("Most sessions at once.", "--max", "N", parse=whole_number(1, MAX_WORKERS), default_text="--sessions"),
+        Option("Most loaded models.", "--max", "N", parse=whole_number(1, MAX_WORKERS), default_text="--sessions"),
     ] = None
     spare: Annotated[
         int,
@@ -156,9 +156,9 @@ class ClusterRunOptions:
         most = max(wanted, least) if self.most is None else self.most
         if least > most:
             given = "--sessions" if self.least is None else "--min"
-            raise UsageError(f"{given} {least} is above --max {most}", hint="--max is the most sessions at once")
+            raise UsageError(f"{given} {least} is above --max {most}", hint="--max is the most loaded models")
         if self.spare > most:
-            raise UsageError(f"--spare {self.spare} is above --max {most}", hint="spare sessions count as well")
+            raise UsageError(f"--spare {self.spare} is above --max {most}", hint="spare models count as well")
         return ClusterOptions(
             name=self.cluster or manifest.name,
             scaling=Scaling(least=least, most=most, spare=self.spare, idle_after_s=self.idle_after),

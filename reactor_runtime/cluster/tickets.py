@@ -17,6 +17,8 @@ import jwt
 from reactor_runtime.errors import ReactorError
 
 TICKET_S = 10.0
+# For how long a released ticket is reported.
+RELEASED_S = 10.0
 # Accepted difference between the clocks of two machines.
 LEEWAY_S = 5.0
 _ALGORITHM = "HS256"
@@ -32,7 +34,7 @@ class TicketExpired(TicketRefused):
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Hold the permissions of a ticket: one connection in a role, in or at the seat of this number.
+    """Hold the permissions of a ticket: one connection in a role, in the slot and the seat of these numbers.
 
     It is for the `session` of this id, or the one that `resume` resumes; without either a controller starts a session,
     with the code `room` if that is not "".
@@ -45,6 +47,7 @@ class Ticket:
     worker: str
     front: str
     role: str
+    slot: int
     session: str
     room: str
     seat: int
@@ -82,6 +85,7 @@ class TicketIssuer:
         session: str,
         client: str,
         now: float,
+        slot: int = 1,
         room: str = "",
         seat: int = 0,
         resume: str = "",
@@ -96,6 +100,7 @@ class TicketIssuer:
             "exp": now + TICKET_S,
             "front": self.front,
             "role": role,
+            "slot": slot,
             "session": session,
             "room": room,
             "seat": seat,
@@ -118,7 +123,7 @@ class TicketIssuer:
 
 
 class TicketGate:
-    """Admit each ticket for one worker once; `released` is the id of the ticket that was released last.
+    """Admit each ticket for one worker once.
 
     A released ticket is refused, and so is one of another front than `front`, unless that is "".
     """
@@ -128,7 +133,7 @@ class TicketGate:
         self._cluster = cluster
         self._worker = worker
         self.front = ""
-        self.released = ""
+        self._released: dict[str, float] = {}
         self._used: set[str] = set()
         self._expiring: list[tuple[float, str]] = []
 
@@ -147,10 +152,15 @@ class TicketGate:
 
     def release(self, ticket: str, now: float) -> None:
         """Refuse the ticket of this id from now on; may be called twice."""
-        self.released = ticket
+        self._released[ticket] = now + RELEASED_S
         if ticket not in self._used:
             # The clock of the front may be ahead of this one.
             self._void(ticket, now + TICKET_S + 2 * LEEWAY_S, now)
+
+    def released(self, now: float) -> tuple[str, ...]:
+        """Return the ids of the tickets that were released in the last 10 s."""
+        self._released = {ticket: until for ticket, until in self._released.items() if now < until}
+        return tuple(self._released)
 
     def _void(self, ticket: str, until: float, now: float) -> None:
         while self._expiring and self._expiring[0][0] < now:
@@ -177,6 +187,7 @@ def _decode(text: str, secret: str, cluster: str, worker: str) -> Ticket:
         str(claims["aud"]),
         str(claims.get("front", "")),
         str(claims.get("role", "")),
+        int(claims.get("slot", 1)),
         str(claims.get("session", "")),
         str(claims.get("room", "")),
         int(claims.get("seat", 0)),

@@ -331,13 +331,8 @@ class RunOptions:
             "--reload": reload,
             "--record": self.record,
             "--trace": self.trace,
-            "--sessions-per-model": self.sessions_per_model,
         }
-        hints = {
-            "--gpus": "--gpus-per-session requests GPUs of the cluster",
-            "--sessions-per-model": "a worker serves one session: --sessions says how many workers there are, and with "
-            "--gpus-per-session 0.5 two of them share a GPU",
-        }
+        hints = {"--gpus": "--gpus-per-session requests GPUs of the cluster"}
         for name, value in given.items():
             if value:
                 raise UsageError(f"{name} is not available with --on ray", hint=hints.get(name, "leave it out"))

@@ -104,7 +104,8 @@ class Arrivals:
         if self._came and min(self._came.values()) <= now - MOST_IDLE_S:
             for slot in self.simulation.fleet.admission.slots:
                 is_idle = slot.session is None and slot.engine.phase is EnginePhase.READY
-                assert not is_idle or slot.idle_since > now - MOST_IDLE_S, f"{slot.worker} is idle"
+                idle_since = max(slot.idle_since, slot.engine.ready_since)
+                assert not is_idle or idle_since > now - MOST_IDLE_S, f"{slot.worker} is idle"
         self.simulation.at(now + MOST_IDLE_S, self._check_idle)
 
     def _end(self, assignment: Assignment) -> None:

@@ -22,6 +22,7 @@ from reactor_runtime.cluster.messages import (
     Release,
     SeatStatus,
     SessionStatus,
+    SlotStatus,
     Stop,
     ToWorker,
     Waiting,
@@ -47,6 +48,15 @@ SECRET, CLUSTER = "5" * 64, "test"
 MANIFEST = Manifest(Path("/my-model"), "pipeline:MyModel", "pipeline", "MyModel", "my-model", None)
 STOP_S = 1.0
 FREE = SeatStatus(is_free=True)
+EMPTY = SlotStatus(
+    session=None,
+    ended=SessionEnd("", "", is_broken=False),
+    clients=0,
+    viewers=0,
+    fps=None,
+    age_ms=None,
+    late_ms=None,
+)
 STATUS = WorkerStatus(
     build="",
     phase="loading",
@@ -54,16 +64,12 @@ STATUS = WorkerStatus(
     progress=None,
     loading_s=0.0,
     failed_loads=0,
-    session=None,
-    ended=SessionEnd("", "", is_broken=False),
-    released="",
-    clients=0,
-    viewers=0,
+    slots=(EMPTY,),
+    fitting=1,
+    limit="",
+    released=(),
     draining=False,
     gpu="",
-    fps=None,
-    age_ms=None,
-    late_ms=None,
     memory_bytes=None,
     uptime_s=None,
 )
@@ -88,7 +94,10 @@ class SilentOperator:
 
 
 class SimulatedWorker:
-    """A worker with its real tickets, and its link to a front; its sessions have so many `seats`.
+    """A worker with its real tickets, and its link to a front.
+
+    It has so many slots when it is loaded, of which `fitting` fit, and its sessions have so many `seats`. `session` is
+    that of the slot `place`.
 
     `report` sends its status, unless it is silent. What either side sends arrives by `deliver`, unless the link has
     broken or another front has connected meanwhile.
@@ -101,6 +110,7 @@ class SimulatedWorker:
         build: str,
         *,
         seats: int,
+        slots: int,
         now: Callable[[], float],
         deliver: Callable[[Callable[[], None]], None],
         on_stop: Callable[[], None],
@@ -110,8 +120,9 @@ class SimulatedWorker:
         self.node = node
         self.seats = seats
         self.is_ready = False
-        self.session: SessionStatus | None = None
-        self.ended = SessionEnd("", "", is_broken=False)
+        self.slots = [EMPTY] * slots
+        self.fitting = slots
+        self.place = 1
         self.has_gone = False
         self.is_silent = False
         self.is_draining = False
@@ -122,6 +133,19 @@ class SimulatedWorker:
         self._deliver = deliver
         self._on_stop = on_stop
         self._connection = 0
+
+    @property
+    def session(self) -> SessionStatus | None:
+        return self.slots[self.place - 1].session
+
+    @session.setter
+    def session(self, session: SessionStatus | None) -> None:
+        self.slots[self.place - 1] = replace(self.slots[self.place - 1], session=session)
+
+    @property
+    def sessions(self) -> list[SessionStatus]:
+        """Return the sessions of all slots."""
+        return [slot.session for slot in self.slots if slot.session is not None]
 
     def connect(self, link: SimulatedLink) -> None:
         """Serve another front from now on."""
@@ -137,14 +161,13 @@ class SimulatedWorker:
         if link is None:
             return
         phase = "ready" if self.is_ready else "loading"
-        released = self.tickets.released
         status = replace(
             STATUS,
             build=self.build,
             phase=phase,
-            session=self.session,
-            ended=self.ended,
-            released=released,
+            slots=tuple(self.slots if self.is_ready else self.slots[:1]),
+            fitting=self.fitting,
+            released=self.tickets.released(self._now()),
             draining=self.is_draining,
         )
         self.pass_on(lambda: link.on_status(status))
@@ -160,6 +183,7 @@ class SimulatedWorker:
             admitted = self.tickets.admit(ticket, self._now())
         except TicketRefused:
             return False
+        self.place = admitted.slot
         seat = SeatStatus(admitted.id, admitted.client, turn_s=admitted.used_s)
         if admitted.session:
             if self.session is None or self.session.id != admitted.session:
@@ -168,7 +192,7 @@ class SimulatedWorker:
             assert admitted.room == self.session.room
             self.set_seat(admitted.seat, seat)
             return True
-        assert self.session is None, "two clients have one worker"
+        assert self.session is None, "two clients have one slot"
         seats = tuple(seat if number == admitted.seat else FREE for number in range(self.seats))
         room = (admitted.room or f"r{admitted.client}") if self.seats > 1 else ""
         is_private = bool(admitted.room)
@@ -206,10 +230,10 @@ class SimulatedWorker:
             return True
         return False
 
-    def end(self, *, is_broken: bool = False) -> None:
+    def end(self, *, is_broken: bool = False, reason: str = "left") -> None:
         """End the session because its controller has left, or has lost the connection."""
         assert self.session is not None
-        self.ended, self.session = SessionEnd(self.session.id, "left", is_broken), None
+        self.slots[self.place - 1] = replace(EMPTY, ended=SessionEnd(self.session.id, reason, is_broken))
         self.report()
 
     @property
@@ -261,10 +285,13 @@ class SimulatedWorker:
 
     def _release(self, ticket: str) -> None:
         self.tickets.release(ticket, self._now())
-        seats = () if self.session is None else self.session.seats
-        for number, seat in enumerate(seats):
-            if seat.ticket == ticket and not (seat.is_free and len(seats) > 1):
-                self.free_seat(number)
+        for place in range(1, len(self.slots) + 1):
+            self.place = place
+            seats = () if self.session is None else self.session.seats
+            for number, seat in enumerate(seats):
+                if seat.ticket == ticket and not (seat.is_free and len(seats) > 1):
+                    self.free_seat(number)
+        self.place = 1
         self.report()
 
 
@@ -312,9 +339,9 @@ class RecordingIssuer(TicketIssuer):
 class Simulation:
     """A front on machines with `slots` places each, and its placement.
 
-    A worker is ready `load_s` after its start, and a message between it and the front takes `delay_s`. `on_assigned` is
-    called when a client gets a worker, and `on_stop` before the front stops one. Events of the simulation are called in
-    the order of their times, which `run_until` passes.
+    A worker has `each` slots for sessions with so many `seats`. It is ready `load_s` after its start, and a message
+    between it and the front takes `delay_s`. `on_assigned` is called when a client gets a worker, and `on_stop` before
+    the front stops one. Events of the simulation are called in the order of their times, which `run_until` passes.
     """
 
     def __init__(
@@ -327,6 +354,7 @@ class Simulation:
         load_s: float = 20.0,
         limits: TurnLimits | None = None,
         seats: int = 1,
+        each: int = 1,
         on_assigned: Callable[[Assignment], None],
         on_stop: Callable[[SimulatedWorker], None] = lambda _: None,
     ) -> None:
@@ -339,7 +367,7 @@ class Simulation:
         self.free = {f"n-{number}": slots for number in range(nodes)}
         self.clients: dict[str, Client] = {}
         self.operator = SilentOperator()
-        self._seats = seats
+        self._seats, self._each = seats, each
         self._on_stop = on_stop
         self._load_s = load_s
         self._events: list[tuple[float, int, Callable[[], None]]] = []
@@ -464,6 +492,7 @@ class Simulation:
                     node,
                     self.build,
                     seats=self._seats,
+                    slots=self._each,
                     now=self.clock.now,
                     deliver=self._deliver,
                     on_stop=partial(self._stop_orderly, id),

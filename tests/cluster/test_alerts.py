@@ -13,7 +13,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.server.routes.prometheus import write
 from reactor_runtime.server.routes.report import ServerReport
-from reactor_runtime.server.sessions.slot import SessionEnd
 from tests.cluster.simulation import Assignment, Simulation
 from tests.docs.snippets import one
 
@@ -74,9 +73,7 @@ async def crash_engines(cluster: Cluster) -> None:
 
 async def fail_sessions(cluster: Cluster) -> None:
     for worker in cluster.simulation.workers.values():
-        assert worker.session is not None
-        worker.ended, worker.session = SessionEnd(worker.session.id, "model_error", is_broken=False), None
-        worker.report()
+        worker.end(reason="model_error")
     await cluster.wait(1.0)
 
 

@@ -24,6 +24,7 @@ SHARED: dict[str, Any] = {
     "max_viewers": 7,
     "limits": TurnLimits(**LIMITS),
     "access": Access(**ACCESS, token="abc", hosts=("example.org",)),
+    "sessions_per_model": 3,
     "shared": True,
     "codec": "always",
     "step_timeout_s": 4.5,
@@ -39,7 +40,6 @@ NOT_IN_ACCESS: Any = LOCAL["access"]
 OF_FRONT = {"manifest", "merged_config", "host", "port", "max_waiting", "sessions", "access"}
 # The others, as given.
 REFUSED: dict[str, dict[str, Any]] = {
-    "sessions_per_model": {"sessions_per_model": 2},
     "gpus": {"gpus": "0"},
     "trace": {"trace": Path("trace.json")},
     "record": {"record": Path("sessions")},

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -19,6 +19,7 @@ from reactor_runtime.cluster.messages import (
     Release,
     SeatStatus,
     SessionStatus,
+    SlotStatus,
     Stop,
     ToWorker,
     Waiting,
@@ -26,6 +27,17 @@ from reactor_runtime.cluster.messages import (
 )
 from reactor_runtime.server.sessions.slot import SessionEnd
 
+SLOT = SlotStatus(
+    session=SessionStatus(
+        "s-1", "running", 1.5, (SeatStatus("t-1", "c-1", "secret"), SeatStatus(is_free=True)), room="duel"
+    ),
+    ended=SessionEnd("s-0", "left", is_broken=True),
+    clients=2,
+    viewers=1,
+    fps=30.0,
+    age_ms=6.5,
+    late_ms=0.5,
+)
 STATUS = WorkerStatus(
     build="5f",
     phase="ready",
@@ -33,18 +45,12 @@ STATUS = WorkerStatus(
     progress=None,
     loading_s=0.0,
     failed_loads=0,
-    session=SessionStatus(
-        "s-1", "running", 1.5, (SeatStatus("t-1", "c-1", "secret"), SeatStatus(is_free=True)), room="duel"
-    ),
-    ended=SessionEnd("s-0", "left", is_broken=True),
-    released="t-0",
-    clients=2,
-    viewers=1,
+    slots=(SLOT, replace(SLOT, session=None)),
+    fitting=2,
+    limit="a step takes 16.0 ms of 33.3 ms",
+    released=("t-0",),
     draining=False,
     gpu="0",
-    fps=30.0,
-    age_ms=6.5,
-    late_ms=0.5,
     memory_bytes=1 << 30,
     uptime_s=None,
 )
@@ -75,7 +81,7 @@ def test_another_text_is_refused(text: str) -> None:
 
 def test_the_error_of_a_message_names_the_field_and_no_value() -> None:
     text = FROM_WORKER.encode(STATUS).replace('"phase":"running"', '"phase":7')
-    with pytest.raises(BadMessage, match=r"status: session\.phase: .*string") as error:
+    with pytest.raises(BadMessage, match=r"status: slots\.0\.session\.phase: .*string") as error:
         FROM_WORKER.decode(text)
     assert "secret" not in str(error.value)
 

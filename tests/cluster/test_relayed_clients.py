@@ -225,7 +225,7 @@ async def test_a_client_is_closed_after_its_session_though_its_connection_to_the
         async with asyncio.timeout(TIMEOUT_S):
             while slot.status is None or slot.status.session is None:  # noqa: ASYNC110  (no event reports it)
                 await asyncio.sleep(0.01)
-        slot.on_status(replace(slot.status, session=None))
+        slot.on_status(replace(slot.status, session=None), (), has_returned=False)
         assert await controller.closed() == (1000, "the session is over")
 
 

@@ -114,13 +114,6 @@ def test_options_of_engines_on_this_machine_are_refused(options: dict[str, Any])
         RunOptions(**options).refuse_on_cluster()
 
 
-def test_sessions_that_share_a_model_are_refused_with_what_a_cluster_has_instead() -> None:
-    with pytest.raises(UsageError, match="--sessions-per-model is not available with --on ray") as refused:
-        RunOptions(sessions_per_model=4).refuse_on_cluster()
-    assert refused.value.hint is not None
-    assert "a worker serves one session: --sessions says" in refused.value.hint
-
-
 def test_ports_are_a_range() -> None:
     found = options_of(on="ray", worker_ports=range(9000, 9100))
     assert found is not None

@@ -125,7 +125,8 @@ async def test_each_load_of_a_model_is_reported_also_after_a_loss_of_contact() -
 
 async def test_a_worker_is_idle_from_when_its_model_is_loaded() -> None:
     async with one_worker() as front:
-        assert front.slot.idle_since == front.simulation.clock.now() - 10
+        (worker,) = front.simulation.fleet._workers.values()
+        assert worker.state.idle_since == front.simulation.clock.now() - 10
 
 
 async def test_a_worker_whose_status_can_not_be_used_stays_without_contact() -> None:

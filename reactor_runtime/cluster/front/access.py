@@ -6,7 +6,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from reactor_runtime.cluster.front.relay import Relay, RelayEnd
 from reactor_runtime.cluster.front.worker_request import request_worker
@@ -58,11 +58,14 @@ class WorkerAccess:
         """Return the URL for clients; "" when the front relays all of them."""
         return "" if self._relays_all else self.url
 
-    def issue(self, client: Client, role: Role, *, session: str = "", room: str = "", resume: str = "") -> IssuedTicket:
+    def issue(
+        self, client: Client, role: Role, *, slot: int = 1, session: str = "", room: str = "", resume: str = ""
+    ) -> IssuedTicket:
         """Return a ticket for a client that controls, resumes, or watches a session, in its seat."""
         return self._tickets.issue(
             self._worker,
             role=role,
+            slot=slot,
             session=session,
             room=room,
             seat=client.seat,
@@ -85,9 +88,13 @@ class WorkerAccess:
         client.send_message("reactor.redirect", {"url": self.url, "ticket": ticket.text, **returns})
         client.close(CloseCode.SESSION_OVER, CONTINUE)
 
-    async def snapshot(self, track: str, seat: int) -> Snapshot | None:
-        """Return the latest frame of a track, as a seat sees it; None if the worker has none or can't be reached."""
-        url = f"{self.address}/snapshot/{quote(track, safe='')}.jpg?seat={seat}"
+    async def snapshot(self, track: str, session: str, seat: int) -> Snapshot | None:
+        """Return the latest frame of a track in a session, or in the last one if `session` is "", as a seat sees it.
+
+        None if the worker has none or can't be reached.
+        """
+        query = urlencode({"seat": seat, **({"session": session} if session else {})})
+        url = f"{self.address}/snapshot/{quote(track, safe='')}.jpg?{query}"
         bearer = [(b"Authorization", f"Bearer {self._tickets.secret}".encode())]
         try:
             response = await request_worker("GET", url, headers=bearer, tls=self.tls, stalled_s=SNAPSHOT_S)

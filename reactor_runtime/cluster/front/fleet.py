@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import itertools
 import logging
 import math
 import secrets
@@ -92,7 +93,7 @@ class WorkerFleet:
             on_slot_ready=self._slot_ready,
             claim_loss=self._claim_loss,
             on_change=self._changed.ring,
-            most_slots=scaling.most,
+            more_slots=self._more_slots,
             unknown_slots=lambda: "" if self._contact and self._contact.takeover.is_complete else CONNECTING,
         )
         self.inbound = WaitingRouter(self.admission)
@@ -115,6 +116,7 @@ class WorkerFleet:
         self._loaded: set[str] = set()
         # The numbers of slots of workers that have gone, as a heap; a new worker gets the lowest.
         self._unused_numbers: list[int] = []
+        self._numbers = itertools.count(1)
         self._starts = WorkerStarts()
         # Workers may end: no plan is made, and no end is reported.
         self._stopping = False
@@ -132,7 +134,8 @@ class WorkerFleet:
         slots = list(self.admission.slots)
         statuses = [slot.status for slot in slots if slot.status is not None]
         rates = [status.fps for status in statuses if status.fps is not None]
-        memory = [status.memory_bytes for status in statuses if status.memory_bytes is not None]
+        reports = [worker.engine.status for worker in self._staying]
+        memory = [each.memory_bytes for each in reports if each is not None and each.memory_bytes is not None]
         waited_s = self._settings.clock.now() - self._began
         return ServerStatistics(
             loading=LoadingProgress(waited_s, CONNECTING) if self._contact is None else None,
@@ -176,7 +179,7 @@ class WorkerFleet:
         """Start no worker, and end each with its session."""
         self._stopping = True
         for worker in self._workers.values():
-            if not worker.slot.is_draining:
+            if not worker.engine.is_draining:
                 worker.send(Drain())
 
     async def stop(self) -> None:
@@ -211,17 +214,16 @@ class WorkerFleet:
         if self._stopping or not takeover.is_complete:
             return check_at
         self._stop_outdated()
-        if all(worker.slot.session is None for worker in self._workers.values()):
+        if not any(worker.has_session for worker in self._workers.values()):
             # Otherwise a version that can't be loaded would end the sessions of the one before.
             self._starts.raise_failure()
         # Those that were released may take a while to end.
-        slots, workers = self.admission.slots, self._workers.values()
-        staying = [worker.state for worker in workers if worker.slot in slots and not worker.slot.is_draining]
-        plan = make_plan(self._scaling, staying, self._wanted_sessions(), now)
+        states = [worker.state for worker in self._staying if not worker.engine.is_draining]
+        plan = make_plan(self._scaling, states, self._wanted_sessions(), now, each=self._sessions_each)
         for id in plan.release:
             logger.info("worker released worker=%s", id)
             self._starts.forget(id)
-            self.admission.slots.remove(self._workers[id].slot)
+            self._withdraw(self._workers[id])
             self._workers[id].send(Stop())
             self._placement.stop(id)
         times = [at for at in (plan.check_at, check_at) if at is not None]
@@ -230,13 +232,13 @@ class WorkerFleet:
         else:
             for _ in range(plan.start):
                 worker = self._add(f"w-{secrets.token_hex(4)}", is_requested=True)
-                worker.slot.engine.mark_unavailable("waits for a place in the cluster")
+                worker.engine.mark_unavailable("waits for a place in the cluster")
                 self._starts.begin(worker.id)
                 self._placement.start(worker.id)
         return min(times, default=None)
 
     def _wanted_sessions(self) -> int:
-        """Return how many more sessions the controllers that wait need: one for each, or for each room of theirs."""
+        """Return how many more sessions the controllers that wait need: one for each, or one for each room."""
         slots, waiting = self.admission.slots, self.admission.wait_queue.waiting
         seats = slots.seats or 1
         if seats == 1:
@@ -247,9 +249,8 @@ class WorkerFleet:
     def _stop_outdated(self) -> None:
         """Stop the workers of another build that have no session, again until they have ended."""
         for worker in self._workers.values():
-            if worker.is_outdated and worker.slot.session is None:
-                if worker.slot in self.admission.slots:
-                    self.admission.slots.remove(worker.slot)
+            if worker.is_outdated and not worker.has_session:
+                self._withdraw(worker)
                 worker.send(Stop())
 
     def _give_up_silent(self, now: float) -> float | None:
@@ -264,10 +265,8 @@ class WorkerFleet:
 
     def _add(self, id: str, *, is_requested: bool = False) -> RemoteWorker:
         contact = _known(self._contact)
-        number = heapq.heappop(self._unused_numbers) if self._unused_numbers else len(self._workers) + 1
         worker = self._workers[id] = RemoteWorker(
             id,
-            number,
             access=WorkerAccess(id, contact.tickets, relays_all=self._relays_all),
             secret=contact.tickets.secret,
             front=self._front,
@@ -278,11 +277,43 @@ class WorkerFleet:
             on_viewers_lost=self.admission.assignment.reassign,
             on_change=self._changed.ring,
             takeover=contact.takeover,
+            next_number=self._next_number,
+            on_slot=self._slot_added,
             make_link=self._make_link,
             is_requested=is_requested,
         )
-        self.admission.slots.add(worker.slot)
+        self.admission.slots.add(worker.slots[0])
         return worker
+
+    def _next_number(self) -> int:
+        return heapq.heappop(self._unused_numbers) if self._unused_numbers else next(self._numbers)
+
+    def _slot_added(self, slot: WorkerSlot) -> None:
+        worker = self._workers.get(slot.worker)
+        # One that was released may still report more slots.
+        if worker is not None and worker.slots[0] in self.admission.slots:
+            self.admission.slots.add(slot)
+
+    def _withdraw(self, worker: RemoteWorker) -> None:
+        """Assign no client to a worker any more; may be called twice."""
+        for slot in worker.slots:
+            if slot in self.admission.slots:
+                self.admission.slots.remove(slot)
+
+    @property
+    def _staying(self) -> list[RemoteWorker]:
+        """Return the workers that were not released."""
+        return [worker for worker in self._workers.values() if worker.slots[0] in self.admission.slots]
+
+    @property
+    def _sessions_each(self) -> int:
+        """Return how many sessions a worker is expected to serve."""
+        loaded = (worker.engine.capacity for worker in self._workers.values() if worker.engine.is_loaded)
+        return max(loaded, default=max(1, self._settings.options.sessions_per_model))
+
+    def _more_slots(self) -> int:
+        """Return how many slots the workers can have that may still be started."""
+        return max(0, self._scaling.most - len(self._staying)) * self._sessions_each
 
     def _remove(self, id: str, reason: str) -> None:
         worker = self._workers.pop(id, None)
@@ -290,9 +321,10 @@ class WorkerFleet:
         _known(self._contact).takeover.record_contact(id)
         if worker is None:
             return
-        heapq.heappush(self._unused_numbers, worker.slot.number)
-        if worker.slot in self.admission.slots:
-            self.admission.slots.remove(worker.slot)
+        for slot in worker.slots:
+            heapq.heappush(self._unused_numbers, slot.number)
+        if worker.slots[0] in self.admission.slots:
+            self._withdraw(worker)
             if not self._stopping:
                 self._settings.metrics.workers_lost += 1
                 node = f" node={worker.node}" if worker.node else ""
@@ -305,11 +337,11 @@ class WorkerFleet:
             case PlacementConnected():
                 self._contact = _Contact(self._make_tickets(event.secret), Takeover(event.workers))
                 for id in event.workers:
-                    self._add(id).slot.engine.mark_unavailable("no contact with the worker yet")
+                    self._add(id).engine.mark_unavailable("no contact with the worker yet")
             case WorkerPending():
                 _known(self._contact).takeover.record_contact(event.worker)
                 if (worker := self._workers.get(event.worker)) is not None:
-                    worker.slot.engine.mark_unavailable(event.reason)
+                    worker.engine.mark_unavailable(event.reason)
             case WorkerPlaced():
                 # Workers of a front before this one are reported too.
                 worker = self._workers.get(event.worker) or self._add(event.worker)
@@ -335,7 +367,7 @@ class WorkerFleet:
         for worker in list(self._workers.values()):
             if worker.id not in known and not worker.is_placed:
                 self._remove(worker.id, "it was not started while there was no contact with the cluster")
-            elif worker.slot not in self.admission.slots:
+            elif worker.slots[0] not in self.admission.slots:
                 self._placement.stop(worker.id)
 
     def _slot_ready(self, slot: WorkerSlot, load_s: float) -> None:
@@ -344,15 +376,17 @@ class WorkerFleet:
             return
         self._starts.record_success(worker.id)
         self._loaded.add(worker.id)
-        staying = [each.worker for each in self.admission.slots if not each.is_draining]
-        self._operator.on_ready(ServerReady(load_s, len(self._loaded.intersection(staying)), len(staying), worker.node))
+        staying = [each.id for each in self._staying if not each.engine.is_draining]
+        ready = len(self._loaded.intersection(staying))
+        self._operator.on_ready(ServerReady(load_s, ready, len(staying), worker.node, len(worker.slots)))
 
     def _claim_loss(self, client: Client, secret: str) -> Loss | None:
         """Return how the client with this secret has lost its session, once; None if it has not, as far as is known."""
         ticket = "" if self._contact is None else self._contact.tickets.read_return(secret)
         if not ticket:
             return None
-        losses = (worker.slot.claim_loss(ticket, client) for worker in self._workers.values())
+        slots = (slot for worker in self._workers.values() for slot in worker.slots)
+        losses = (slot.claim_loss(ticket, client) for slot in slots)
         return self._lost.take(ticket, self._settings.clock.now()) or next(filter(None, losses), None)
 
     def _seat_lost(self, seat: WorkerSeat, controller: Client | None, loss: Loss) -> None:

@@ -1,4 +1,4 @@
-"""Follows one worker: its slot, and the link to it once it is placed."""
+"""Follows one worker: its slots, and the link to it once it is placed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import logging
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.scaling import WorkerState
 from reactor_runtime.cluster.front.takeover import Takeover
-from reactor_runtime.cluster.front.worker_session import WorkerSeat
-from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerSlot
+from reactor_runtime.cluster.front.worker_session import WorkerSeat, WorkerTurns
+from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerEngine, WorkerSlot
 from reactor_runtime.cluster.messages import Abort, Drain, FrontIdentity, Stop, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.server.delivery.client import Client
@@ -44,14 +45,15 @@ class ControlLink(Protocol):
 class RemoteWorker:
     """Follow a worker; calls `on_change` when the plan of the fleet may change. Use on the front's loop.
 
-    `is_requested` is whether this front has requested its place, and not an earlier one. `build` is that of the workers
-    that this front starts; a worker that `is_outdated` has another one, and drains.
+    `on_slot` is called with each slot, of which there is one until the worker has loaded its model; `next_number`
+    returns the number for it. `is_requested` is whether this front has requested the place of the worker, and not an
+    earlier one. `build` is that of the workers that this front starts; a worker that `is_outdated` has another one, and
+    drains.
     """
 
     def __init__(
         self,
         id: str,
-        number: int,
         *,
         access: WorkerAccess,
         secret: str,
@@ -63,6 +65,8 @@ class RemoteWorker:
         on_viewers_lost: Callable[[], None],
         on_change: Callable[[], None],
         takeover: Takeover,
+        next_number: Callable[[], int],
+        on_slot: Callable[[WorkerSlot], None],
         make_link: Callable[..., ControlLink] = WorkerLink,
         is_requested: bool = False,
     ) -> None:
@@ -73,9 +77,14 @@ class RemoteWorker:
         self.is_outdated = False
         self._is_requested = is_requested
         self._is_ending = False
-        self.slot = WorkerSlot(
-            number,
-            id,
+        self.engine = WorkerEngine(settings.clock.now, lambda: sum(slot.session is not None for slot in self.slots))
+        self.slots: list[WorkerSlot] = []
+        self._turns = WorkerTurns(self.send)
+        self._make_slot = partial(
+            WorkerSlot,
+            worker=id,
+            engine=self.engine,
+            turns=self._turns,
             access=access,
             settings=settings,
             callbacks=callbacks,
@@ -83,26 +92,40 @@ class RemoteWorker:
             on_seat_lost=on_seat_lost,
             on_viewers_lost=on_viewers_lost,
         )
+        self._next_number = next_number
+        self._on_slot = on_slot
+        self._callbacks = callbacks
         self._access = access
         self._front = front
         self._build = build
         self._now = settings.clock.now
-        self._on_no_contact = callbacks.on_lost
         self._on_change = on_change
         self._takeover = takeover
         self._make_link = make_link
         self._link: ControlLink | None = None
+        self._add_slot()
+
+    def _add_slot(self) -> None:
+        slot = self._make_slot(self._next_number(), place=len(self.slots) + 1)
+        self.slots.append(slot)
+        self._on_slot(slot)
+
+    @property
+    def has_session(self) -> bool:
+        return any(slot.session is not None for slot in self.slots)
 
     @property
     def state(self) -> WorkerState:
         """Return the state of the worker for the plan of the fleet."""
-        slot = self.slot
-        is_idle = slot.session is None and slot.engine.phase is EnginePhase.READY
+        is_idle = not self.has_session and self.engine.phase is EnginePhase.READY
+        idle_since = max(self.engine.ready_since, *(slot.idle_since for slot in self.slots))
+        sessions = sum(slot.session is not None for slot in self.slots)
         return WorkerState(
             self.id,
-            busy=slot.session is not None,
-            idle_since=slot.idle_since if is_idle else None,
+            busy=self.has_session,
+            idle_since=idle_since if is_idle else None,
             requested=self._is_requested and self._link is None,
+            room=max(0, self.engine.capacity - sessions) if self.engine.phase is EnginePhase.READY else 0,
         )
 
     @property
@@ -135,7 +158,7 @@ class RemoteWorker:
             return
         logger.info("worker placed worker=%s node=%s url=%s", self.id, placed.node, placed.url)
         self._access.set_place(placed)
-        self.slot.engine.mark_unavailable("the worker starts")
+        self.engine.mark_unavailable("the worker starts")
         self._link = self._make_link(
             placed.address,
             self.secret,
@@ -159,7 +182,8 @@ class RemoteWorker:
             # The scheduler may report a worker as gone while it still runs.
             self._link.send(Abort())
             self._link.close()
-        self.slot.lose(reason)
+        for slot in self.slots:
+            slot.lose(reason)
 
     def leave(self) -> None:
         """Close the link to a worker that another front has."""
@@ -173,23 +197,42 @@ class RemoteWorker:
 
     def _status_received(self, status: WorkerStatus) -> None:
         if self.silent_since is not None:
-            self.slot.turns.send_again()
+            self._turns.send_again()
         self._takeover.record_contact(self.id)
         was_outdated, self.is_outdated = self.is_outdated, status.build != self._build
-        self.slot.on_status(replace(status, draining=True) if self.is_outdated else status)
+        self._follow(replace(status, draining=True) if self.is_outdated else status)
         if self.is_outdated and not was_outdated:
-            end = "now" if self.slot.session is None else "with its session"
+            end = "with its session" if self.has_session else "now"
             logger.info("%s, and ends %s worker=%s node=%s", OUTDATED, end, self.id, self.node)
         # Only after a status that could be used: another one counts as silence.
         self.silent_since = None
         self._on_change()
+
+    def _follow(self, status: WorkerStatus) -> None:
+        """Follow the worker's model and its sessions."""
+        engine, slots = self.engine, len(self.slots)
+        before, was_loaded, room, had_contact = engine.phase, engine.is_loaded, engine.room, engine.has_contact
+        engine.update(status)
+        while len(self.slots) < len(status.slots):
+            self._add_slot()
+        for slot, of_slot in zip(self.slots, status.slots, strict=False):
+            slot.adopt(of_slot)
+        for slot, of_slot in zip(self.slots, status.slots, strict=False):
+            slot.on_status(of_slot, status.released, has_returned=not had_contact)
+        if before is EnginePhase.READY and not engine.is_loaded:
+            self._callbacks.on_lost()
+        elif engine.is_loaded and (before is not EnginePhase.READY or slots < len(self.slots) or room < engine.room):
+            # Each slot is offered again: another number of sessions fits.
+            for slot in self.slots:
+                load_s = status.loading_s if slot is self.slots[0] and not was_loaded else None
+                self._callbacks.on_ready(slot, load_s)
 
     def _refused(self, other: FrontIdentity) -> None:
         self._takeover.other = other
         self._on_change()
 
     def _contract_received(self, contract: dict[str, Any]) -> None:
-        self.slot.engine.contract = contract
+        self.engine.contract = contract
 
     def _link_broken(self, reason: str) -> None:
         if self.silent_since is None and not self._is_ending:
@@ -197,6 +240,6 @@ class RemoteWorker:
         if self.silent_since is None:
             self.silent_since = self._now()
         self.no_contact = reason
-        self.slot.lose_contact(NO_CONTACT)
-        self._on_no_contact()
+        self.engine.lose_contact(NO_CONTACT)
+        self._callbacks.on_lost()
         self._on_change()

@@ -1,7 +1,8 @@
-"""How many workers a fleet needs. Pure."""
+"""How many workers a fleet needs, each for one session or for several. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """Limit the size of a fleet: keep `spare` workers free, and release those that are idle for `idle_after_s`."""
+    """Limit the number of workers: keep room for `spare` sessions, and release those idle for `idle_after_s`."""
 
     least: int
     most: int
@@ -20,13 +21,15 @@ class Scaling:
 class WorkerState(NamedTuple):
     """Describe a worker for the plan; `idle_since` is None while it loads or has a session.
 
-    `requested` is whether this front has requested a place for it, which it does not have yet.
+    `requested` is whether this front has requested a place for it, which it does not have yet. `room` is how many more
+    sessions fit on a worker that is busy.
     """
 
     id: str
     busy: bool
     idle_since: float | None
     requested: bool = False
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,16 @@ class Plan:
     check_at: float | None
 
 
-def make_plan(scaling: Scaling, workers: Sequence[WorkerState], waiting: int, now: float) -> Plan:
-    """Return the plan for a fleet with this many `waiting` controllers; it never releases a worker with a session.
+def make_plan(scaling: Scaling, workers: Sequence[WorkerState], waiting: int, now: float, *, each: int = 1) -> Plan:
+    """Return the plan for a fleet when so many sessions are `waiting`, of which `each` worker can have so many.
 
+    It never releases a worker with a session.
     Requests for places that are not needed any more are withdrawn at once, the newest first, before a machine is
     started for them. Workers are released in the order in which they became idle.
     """
     busy = sum(worker.busy for worker in workers)
-    wanted = min(max(busy + waiting + scaling.spare, scaling.least), scaling.most)
+    more = max(0, waiting + scaling.spare - sum(worker.room for worker in workers if worker.busy))
+    wanted = min(max(busy + math.ceil(more / each), scaling.least), scaling.most)
     surplus = len(workers) - wanted
     if surplus <= 0:
         return Plan(-surplus, (), None)

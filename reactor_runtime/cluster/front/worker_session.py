@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from reactor_runtime.clock import Timer
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.relay import Relay, RelayEnd
-from reactor_runtime.cluster.messages import Release, SeatStatus, SessionStatus, ToWorker, Waiting, WorkerStatus
+from reactor_runtime.cluster.messages import Release, SeatStatus, SessionStatus, ToWorker, Waiting
 from reactor_runtime.cluster.tickets import IssuedTicket
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.admission import Loss
@@ -107,7 +107,7 @@ class WorkerSeat:
             return False
         return secrets.compare_digest(secret.encode(errors="replace"), self.resume_secret.encode())
 
-    def is_over(self, report: SeatStatus | None, released: str) -> bool:
+    def is_over(self, report: SeatStatus | None, released: Collection[str]) -> bool:
         """Return whether the worker reports that the controller has left, or that its ticket was released.
 
         `report` is None while the worker has no session.
@@ -115,7 +115,7 @@ class WorkerSeat:
         if self.is_reported:
             return report is not None and report.is_free
         is_taken = report is not None and not report.is_free and report.ticket == self.ticket
-        return self.is_released and released == self.ticket and not is_taken
+        return self.is_released and self.ticket in released and not is_taken
 
     def end(self) -> None:
         """Release what waits for the end; the worker closes the connection of a relayed controller."""
@@ -225,13 +225,12 @@ class WorkerSession:
     def stop(self, end: TurnEnd = TurnEnd.LEFT) -> None:
         """Do nothing: the worker ends its session itself when it is stopped."""
 
-    def is_over(self, status: WorkerStatus) -> bool:
-        """Return whether the worker's status shows that the session has ended, or that its ticket was released."""
-        report = status.session
+    def is_over(self, report: SessionStatus | None, released: Collection[str]) -> bool:
+        """Return whether the worker reports that the session has ended, or that its ticket was released."""
         if self.is_reported:
             return report is None or report.id != self.id
         reports = () if report is None else report.seats
-        return all(seat.is_over(_with_ticket(reports, seat.ticket), status.released) for seat in self.seats.values())
+        return all(seat.is_over(_with_ticket(reports, seat.ticket), released) for seat in self.seats.values())
 
     def has_ticket_of(self, report: SessionStatus) -> bool:
         """Return whether the worker reports this session: by its id, or by the ticket of its first controller."""

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.relay import Failure, RelayEnd
 from reactor_runtime.cluster.front.worker_session import WorkerSeat, WorkerSession, WorkerTurns
 from reactor_runtime.cluster.front.worker_viewers import WorkerViewers
-from reactor_runtime.cluster.messages import SeatStatus, SessionStatus, ToWorker, WorkerStatus
+from reactor_runtime.cluster.messages import SeatStatus, SessionStatus, SlotStatus, ToWorker, WorkerStatus
 from reactor_runtime.cluster.tickets import TICKET_S
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.sessions.admission import Loss
 from reactor_runtime.server.sessions.session import SessionPhase
 from reactor_runtime.server.sessions.slot import SlotCallbacks, SlotSettings, SlotStatistics, VacantSession
 from reactor_runtime.server.workers.engine import EnginePhase
+from reactor_runtime.server.workers.supervisor import MEASURED_FIRST
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -35,38 +36,6 @@ RELAY_PAUSE_S = 1.0
 CLOSING_S = 5.0
 OTHER_CLIENT = "another client has the worker"
 SESSION_OVER = "the session was over before the client came to it"
-
-
-class WorkerEngine:
-    """Hold the status of the model in a worker, as the worker reported it last."""
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self.phase = EnginePhase.LOADING
-        self.detail = ""
-        self.progress: float | None = None
-        self.contract: dict[str, Any] | None = None
-        self.failed_loads = 0
-        self.fitting = self.room = 1
-        self.limit = ""
-        self._now = now
-        self._loading_since = now()
-
-    @property
-    def loading_s(self) -> float:
-        return self._now() - self._loading_since if self.phase is EnginePhase.LOADING else 0.0
-
-    def update(self, status: WorkerStatus) -> None:
-        self.phase = EnginePhase(status.phase)
-        self.detail = status.detail
-        self.progress = status.progress
-        self.failed_loads = status.failed_loads
-        self._loading_since = self._now() - status.loading_s
-
-    def mark_unavailable(self, detail: str) -> None:
-        """Serve no session until the next status."""
-        if self.phase is not EnginePhase.LOADING:
-            self._loading_since = self._now()
-        self.phase, self.detail, self.progress = EnginePhase.LOADING, detail, None
 
 
 class RelayFailures:
@@ -88,9 +57,82 @@ class RelayFailures:
         return now < self._paused_until
 
 
-class WorkerSlot:
-    """Assign clients to a worker, and follow the session that it reports; use on the front's loop.
+class WorkerEngine:
+    """Hold the status of the model in a worker, as the worker reported it last, and whether there is contact with it.
 
+    `sessions` returns how many sessions the worker has, those included to which clients are on their way.
+    """
+
+    def __init__(self, now: Callable[[], float], sessions: Callable[[], int]) -> None:
+        self.phase = EnginePhase.LOADING
+        self.detail = ""
+        self.progress: float | None = None
+        self.contract: dict[str, Any] | None = None
+        self.failed_loads = 0
+        self.fitting, self.limit = 1, ""
+        self.has_contact = False
+        self.status: WorkerStatus | None = None
+        self.losses = 0
+        self.is_draining = False
+        # Since when the model is loaded.
+        self.ready_since = now()
+        self.relay_failures = RelayFailures()
+        self._now = now
+        self._sessions = sessions
+        self._loading_since = now()
+
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether the worker has reported that the model is loaded, also without contact since."""
+        return self.status is not None and self.status.phase == EnginePhase.READY
+
+    @property
+    def capacity(self) -> int:
+        """Return how many sessions the worker is expected to serve."""
+        if self.status is None or self.limit == MEASURED_FIRST:
+            return max(1, len(self.status.slots)) if self.status is not None else 1
+        return max(1, self.fitting)
+
+    @property
+    def room(self) -> int:
+        return max(0, self.fitting - self._sessions())
+
+    @property
+    def loading_s(self) -> float:
+        return self._now() - self._loading_since if self.phase is EnginePhase.LOADING else 0.0
+
+    def update(self, status: WorkerStatus) -> None:
+        phase, was_loaded = EnginePhase(status.phase), self.is_loaded
+        self.status, self.phase = status, phase
+        self.is_draining = status.draining
+        if self.is_loaded and not was_loaded:
+            self.ready_since = self._now()
+        self.losses += was_loaded and not self.is_loaded
+        self.detail = status.detail
+        self.progress = status.progress
+        self.failed_loads = status.failed_loads
+        self.fitting, self.limit = status.fitting, status.limit
+        self.has_contact = True
+        self._loading_since = self._now() - status.loading_s
+        if self.relay_failures.is_paused(self._now()):
+            self.lose_contact(NO_CONTACT)
+
+    def mark_unavailable(self, detail: str) -> None:
+        """Serve no session until the next status."""
+        if self.phase is not EnginePhase.LOADING:
+            self._loading_since = self._now()
+        self.phase, self.detail, self.progress = EnginePhase.LOADING, detail, None
+
+    def lose_contact(self, reason: str) -> None:
+        """Send no client to the worker until it sends its status again."""
+        self.has_contact = False
+        self.mark_unavailable(reason)
+
+
+class WorkerSlot:
+    """Assign clients to a slot of a worker, and follow the session that it reports; use on the front's loop.
+
+    `number` is that among all slots of the front, `place` that among those of the worker, which share the `engine`.
     A controller holds its seat from its redirect until the worker reports that its turn is over. A controller that does
     not connect within 10 s, or comes back without having reached the worker, loses the seat, which is free as soon as
     the worker has released the ticket. `send` sends a message to the worker. `on_seat_lost` is called with a seat whose
@@ -101,7 +143,10 @@ class WorkerSlot:
         self,
         number: int,
         worker: str,
+        place: int,
         *,
+        engine: WorkerEngine,
+        turns: WorkerTurns,
         access: WorkerAccess,
         settings: SlotSettings,
         callbacks: SlotCallbacks[WorkerSlot],
@@ -113,29 +158,26 @@ class WorkerSlot:
         def viewers_lost(*, is_reachable: bool) -> None:
             if not is_reachable:
                 # Until the next status.
-                self.lose_contact(NO_CONTACT)
+                engine.lose_contact(NO_CONTACT)
             on_viewers_lost()
 
         self.number = number
         self.worker = worker
         self.ids: Mapping[str, str] = {"worker": worker}
-        self.engine = WorkerEngine(settings.clock.now)
+        self.engine = engine
         self.session: WorkerSession | None = None
-        self.turns = WorkerTurns(send)
-        self.is_draining = False
-        self.status: WorkerStatus | None = None
+        self.status: SlotStatus | None = None
         self.failed_in_a_row = 0
-        self.losses = 0
         self.idle_since = settings.clock.now()
         self.subscribers = WorkerViewers(
             access,
             settings=settings,
-            contract=lambda: self.engine.contract if self._has_contact else None,
+            contract=lambda: engine.contract if engine.has_contact else None,
             session=lambda: self.session.id if self.session is not None and self.has_started else "",
             on_lost=viewers_lost,
         )
-        self._has_contact = False
-        self._relay_failures = RelayFailures()
+        self._place = place
+        self._turns = turns
         self._access = access
         self._settings = settings
         self._callbacks = callbacks
@@ -147,11 +189,19 @@ class WorkerSlot:
         return self._settings.name_of(self.engine.contract)
 
     @property
+    def losses(self) -> int:
+        return self.engine.losses
+
+    @property
+    def is_draining(self) -> bool:
+        return self.engine.is_draining
+
+    @property
     def has_started(self) -> bool:
         session = self.session
         if session is None or session.is_released:
             return False
-        return self._has_contact and session.phase is SessionPhase.RUNNING
+        return self.engine.has_contact and session.phase is SessionPhase.RUNNING
 
     def start_session(self, controller: Client) -> None:
         contract = self.engine.contract
@@ -165,8 +215,10 @@ class WorkerSlot:
         """Send a controller to its seat of a session, which starts with it or runs."""
         self.subscribers.leave(controller)
         of_session = session.id if session.is_reported else ""
-        ticket = self._access.issue(controller, Role.CONTROLLER, session=of_session, room=session.room)
-        seat = WorkerSeat(controller.seat, self._send, self.turns, ticket.id, controller.id, controller.used_s)
+        ticket = self._access.issue(
+            controller, Role.CONTROLLER, slot=self._place, session=of_session, room=session.room
+        )
+        seat = WorkerSeat(controller.seat, self._send, self._turns, ticket.id, controller.id, controller.used_s)
         session.seats[seat.number] = seat
         seat.has_returned = controller.has_returned
 
@@ -195,7 +247,7 @@ class WorkerSlot:
             seat.claimant = client
             return None
         self._release_unreached(session, seat)
-        if seat.has_returned and self._has_contact:
+        if seat.has_returned and self.engine.has_contact:
             return None
         client.has_returned = True
         return seat.loss(UNREACHED, self._settings.clock.now())
@@ -240,55 +292,78 @@ class WorkerSlot:
 
     def statistics(self) -> SlotStatistics:
         """Return what the worker reported last."""
-        worker, node, url, status = self.worker, self._access.node, self._access.shown_url, self.status
-        if status is None:
+        worker, node, url = self.worker, self._access.node, self._access.shown_url
+        status, of_worker = self.status, self.engine.status
+        if status is None or of_worker is None:
             return SlotStatistics(worker=worker, node=node, url=url)
         is_ready = self.engine.phase is EnginePhase.READY
         return SlotStatistics(
             worker=worker,
             node=node,
             url=url,
-            gpu=status.gpu,
+            gpu=of_worker.gpu,
             clients=status.clients,
             viewers=status.viewers,
             fps=None if self.session is None else status.fps,
             age_ms=None if self.session is None else status.age_ms,
             late_ms=None if self.session is None else status.late_ms,
-            memory_bytes=status.memory_bytes,
-            uptime_s=status.uptime_s if is_ready else None,
+            # The slots of a worker share a process.
+            memory_bytes=of_worker.memory_bytes if self._place == 1 else None,
+            uptime_s=of_worker.uptime_s if is_ready else None,
         )
 
-    def on_status(self, status: WorkerStatus) -> None:
-        """Follow the worker's model and its session."""
-        before, had_started = self.engine.phase, self.has_started
-        was_loaded = self.status is not None and self.status.phase == EnginePhase.READY
-        is_loaded = status.phase == EnginePhase.READY
-        if is_loaded and not was_loaded:
-            self.idle_since = self._settings.clock.now()
-        self.losses += was_loaded and not is_loaded
-        self.engine.update(status)
-        self.status = status
-        self.is_draining = status.draining
-        self._has_contact = True
-        if self._relay_failures.is_paused(self._settings.clock.now()):
-            self.lose_contact(NO_CONTACT)
-        self._apply_status(status, had_started=had_started)
-        if is_loaded and before is not EnginePhase.READY:
-            self._callbacks.on_ready(self, None if was_loaded else status.loading_s)
-        elif before is EnginePhase.READY and not is_loaded:
-            self._callbacks.on_lost()
+    def adopt(self, status: SlotStatus) -> None:
+        """Follow a session that another front has assigned, so that admission does not assign the slot."""
+        if status.session is not None and self.session is None:
+            self.session = WorkerSession(status.session.id)
+            self.session.update(status.session)
 
-    def lose_contact(self, reason: str) -> None:
-        """Send no client to the worker until it sends its status again."""
-        self._has_contact = False
-        self.engine.mark_unavailable(reason)
-        if self.session is not None:
-            # Admission forgets a session that has no seats for clients now.
-            self.session.offered = []
+    def on_status(self, status: SlotStatus, released: Collection[str], *, has_returned: bool) -> None:
+        """Follow the session: the one assigned to the worker, or one that another front assigned.
+
+        `released` has the ids of tickets that the worker refuses. The contact with the worker `has_returned` if there
+        was none before this status.
+        """
+        self.status = status
+        session, report = self.session, status.session
+        over = session if session is not None and session.is_over(report, released) else None
+        if over is not None:
+            self.session = None
+        self.adopt(status)
+        # The new session is set first, because the end of one makes admission look for a free slot.
+        if over is not None:
+            self._end_session(over)
+        if (session := self.session) is not None:
+            self._follow_session(session, report, released, has_returned=has_returned)
+
+    def _follow_session(
+        self, session: WorkerSession, report: SessionStatus | None, released: Collection[str], *, has_returned: bool
+    ) -> None:
+        freed: list[int] = []
+        if report is not None and session.has_ticket_of(report):
+            session.update(report)
+            freed = self._follow_seats(session, report, released)
+        elif report is not None and not session.is_released:
+            self._lose_seats(session, OTHER_CLIENT)
+            return
+        for seat in session.seats.values():
+            if seat.is_released and seat.ticket not in released:
+                # The message was lost with a connection, is on its way, or named the ticket before a resume.
+                seat.release()
+        if report is not None and self.has_started and (has_returned or not session.started_at):
+            session.started_at = session.started_at or self._settings.clock.now() - report.running_s
+            self.subscribers.send_waiting()
+            self._callbacks.on_session_visible(self)
+            self._callbacks.on_session_started()
+        if has_returned:
+            # Admission has forgotten a session without seats for clients.
+            session.offered = []
+        for number in freed or (None,):
+            self._offer_seats(session, number)
 
     def lose(self, reason: str) -> None:
         """End the session of a worker that has gone, and close the connections to it."""
-        self.lose_contact(reason)
+        self.engine.lose_contact(reason)
         if self.session is not None:
             self._lose_seats(self.session, reason)
         if self.session is not None:
@@ -296,41 +371,7 @@ class WorkerSlot:
             self._end_session(self.session)
         self.subscribers.close()
 
-    def _apply_status(self, status: WorkerStatus, *, had_started: bool) -> None:
-        """Follow the session that the worker has: the one assigned to it, or one that another front assigned."""
-        session, report = self.session, status.session
-        over = session if session is not None and session.is_over(status) else None
-        if over is not None:
-            self.session = None
-        if report is not None and self.session is None:
-            self.session = WorkerSession(report.id)
-            self.session.update(report)
-        # The new session is set first, because the end of one makes admission look for a free slot.
-        if over is not None:
-            self._end_session(over)
-        session = self.session
-        if session is None:
-            return
-        freed: list[int] = []
-        if report is not None and session.has_ticket_of(report):
-            session.update(report)
-            freed = self._follow_seats(session, report, status.released)
-        elif report is not None and not session.is_released:
-            self._lose_seats(session, OTHER_CLIENT)
-            return
-        for seat in session.seats.values():
-            if seat.is_released and status.released != seat.ticket:
-                # The message was lost with a connection, is on its way, or named the ticket before a resume.
-                seat.release()
-        if report is not None and self.has_started and not had_started:
-            session.started_at = session.started_at or self._settings.clock.now() - report.running_s
-            self.subscribers.send_waiting()
-            self._callbacks.on_session_visible(self)
-            self._callbacks.on_session_started()
-        for number in freed or (None,):
-            self._offer_seats(session, number)
-
-    def _follow_seats(self, session: WorkerSession, report: SessionStatus, released: str) -> list[int]:
+    def _follow_seats(self, session: WorkerSession, report: SessionStatus, released: Collection[str]) -> list[int]:
         """Follow the controllers of a session that the worker reports; return the numbers of seats that became free."""
         now, freed = self._settings.clock.now(), []
         for number, of_seat in enumerate(report.seats):
@@ -339,7 +380,7 @@ class WorkerSlot:
             is_taken = not of_seat.is_free or not session.has_several_seats
             if seat is None and is_taken:
                 client = of_seat.client
-                seat = session.seats[number] = WorkerSeat(number, self._send, self.turns, of_seat.ticket, client, 0.0)
+                seat = session.seats[number] = WorkerSeat(number, self._send, self._turns, of_seat.ticket, client, 0.0)
             if seat is None:
                 continue
             if session.has_several_seats and seat.is_over(of_seat, released):
@@ -407,14 +448,14 @@ class WorkerSlot:
         if end.failure is None and is_late:
             self._lose_seat(seat, SESSION_OVER)
             return
-        pauses = self._relay_failures.record(self._settings.clock.now())
+        pauses = self.engine.relay_failures.record(self._settings.clock.now())
         if end.failure is Failure.BROKEN and seat.resume_secret and not pauses:
             # The worker keeps the seat for its controller, unless it has gone: then it can't be reached.
             self._resume(session, seat, controller)
             return
         if pauses:
             # Otherwise the controller would get this worker again at once.
-            self.lose_contact(NO_CONTACT)
+            self.engine.lose_contact(NO_CONTACT)
         self._lose_seat(seat, NO_CONTACT)
 
     def _lose_seats(self, session: WorkerSession, reason: str) -> None:

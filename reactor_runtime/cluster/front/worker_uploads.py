@@ -26,8 +26,9 @@ def worker_uploads_route(workers: Mapping[str, RemoteWorker]) -> Route:
         # The rest of the key is that of one client of the session.
         key = request.query_params.get("key", "").partition(".")[0].encode()
         for worker in workers.values():
-            session = worker.slot.session
-            if session is not None and session.upload_key and secrets.compare_digest(session.upload_key.encode(), key):
+            sessions = (slot.session for slot in worker.slots)
+            keys = [session.upload_key.encode() for session in sessions if session is not None and session.upload_key]
+            if any(secrets.compare_digest(each, key) for each in keys):
                 return await _pass_on(request, worker)
         message = "no session with this key runs: reactor.welcome has the upload_key\n"
         return PlainTextResponse(message, status_code=403, headers=NO_STORE)

@@ -73,7 +73,8 @@ class WorkerViewers:
         if client.seat >= seats:
             client.seat = 0
         if not self._access.redirects(client) or client.role is Role.CONTROLLER:
-            ticket = self._access.issue(client, Role.VIEWER)
+            # Without a session of its own, a viewer stays with the worker when the session of this room is over.
+            ticket = self._access.issue(client, Role.VIEWER, room=self._session())
             self._relays[client] = self._access.relay(client, ticket, lambda end: self._relay_ended(client, end))
         elif session := self._session():
             self._access.redirect(client, self._access.issue(client, Role.VIEWER, session=session))
@@ -113,7 +114,7 @@ class WorkerViewers:
 
     async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:
         """Return the worker's latest frame of a track, as a seat sees it; None if it has none or can't be reached."""
-        return await self._access.snapshot(track, seat)
+        return await self._access.snapshot(track, self._session(), seat)
 
     def close(self) -> None:
         for client in self.clients:

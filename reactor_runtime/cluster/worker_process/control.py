@@ -29,6 +29,7 @@ from reactor_runtime.cluster.messages import (
     Release,
     SeatStatus,
     SessionStatus,
+    SlotStatus,
     Stop,
     Waiting,
     WorkerStatus,
@@ -90,8 +91,9 @@ class ControlSocket:
 
     def status(self) -> WorkerStatus:
         """Return the status now."""
-        (slot,) = self._admission.slots
-        engine, statistics = slot.engine, slot.statistics()
+        slots = list(self._admission.slots)
+        engine, statistics = slots[0].engine, slots[0].statistics()
+        now = self._clock.now()
         return WorkerStatus(
             build=self._build,
             phase=engine.phase,
@@ -99,16 +101,12 @@ class ControlSocket:
             progress=engine.progress,
             loading_s=round(engine.loading_s, 2),
             failed_loads=engine.failed_loads,
-            session=_session_status(slot, self._clock.now()),
-            ended=slot.last_end,
-            released=self._tickets.released,
-            clients=statistics.clients,
-            viewers=statistics.viewers,
+            slots=tuple(_slot_status(slot, now) for slot in slots),
+            fitting=engine.fitting,
+            limit=engine.limit,
+            released=self._tickets.released(time.time()),
             draining=self._admission.draining,
             gpu=statistics.gpu,
-            fps=statistics.fps,
-            age_ms=statistics.age_ms,
-            late_ms=statistics.late_ms,
             memory_bytes=statistics.memory_bytes,
             uptime_s=statistics.uptime_s,
         )
@@ -168,11 +166,11 @@ class ControlSocket:
 
     def _return_viewers(self) -> None:
         """Close viewers that the front redirected to a session that is over, so that it redirects them to another."""
-        (slot,) = self._admission.slots
-        running = "" if slot.session is None else slot.session.id
-        for client in list(slot.subscribers):
-            if client.role is Role.VIEWER and client.ids.get("session", running) != running:
-                client.close(CloseCode.SERVER_STOPPING, VIEWED_IS_OVER)
+        for slot in self._admission.slots:
+            running = "" if slot.session is None else slot.session.id
+            for client in list(slot.subscribers):
+                if client.role is Role.VIEWER and client.ids.get("session", running) != running:
+                    client.close(CloseCode.SERVER_STOPPING, VIEWED_IS_OVER)
 
     def _execute(self, connection: _Connection, text: bytes) -> None:
         if self._connection is not connection:
@@ -197,9 +195,9 @@ class ControlSocket:
                 self._abort()
 
     def _release(self, ticket: str) -> None:
-        (slot,) = self._admission.slots
         self._tickets.release(ticket, time.time())
-        slot.release(ticket)
+        for slot in self._admission.slots:
+            slot.release(ticket)
         self.report()
 
 
@@ -261,6 +259,19 @@ async def _disconnected(websocket: WebSocket, connection: _Connection) -> None:
     while (await websocket.receive())["type"] != "websocket.disconnect":
         pass
     connection.close()
+
+
+def _slot_status(slot: EngineSlot, now: float) -> SlotStatus:
+    statistics = slot.statistics()
+    return SlotStatus(
+        session=_session_status(slot, now),
+        ended=slot.last_end,
+        clients=statistics.clients,
+        viewers=statistics.viewers,
+        fps=statistics.fps,
+        age_ms=statistics.age_ms,
+        late_ms=statistics.late_ms,
+    )
 
 
 def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:

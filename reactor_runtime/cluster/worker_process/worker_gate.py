@@ -26,7 +26,7 @@ NO_TICKET = "this is a worker: connect to its front, which sends a ticket for it
 class WorkerGate:
     """Admit a client with a ticket or the secret to resume the session, and the front with the cluster's secret.
 
-    Role, session, room and seat are those of the ticket, not of the query; a client that resumes needs no ticket.
+    Role, session, room, seat and slot are those of the ticket, not of the query; a client that resumes needs no ticket.
     `has_session` returns whether the session of an id runs.
     """
 
@@ -67,10 +67,11 @@ class WorkerGate:
             return False
         others = {name: value for name, value in query.items() if name == "watch"}
         permitted = {"role": ticket.role, "session": ticket.session, "resume": ticket.resume}
-        permitted |= {"room": ticket.room, "seat": ticket.seat}
+        permitted |= {"room": ticket.room, "seat": str(ticket.seat)}
         request.scope["query_string"] = urlencode({**others, **permitted}).encode()
         viewed = {"session": ticket.session} if ticket.session else {}
         request.scope["state"]["used_s"] = ticket.used_s
+        request.scope["state"]["slot"] = ticket.slot
         request.scope["state"]["ids"] = {"ticket": ticket.id, "client": ticket.client, **viewed}
         return True
 

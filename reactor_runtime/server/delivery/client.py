@@ -60,7 +60,8 @@ class Client:
     frame that was scaled down. With `follows_redirects` it connects to another address when it is sent one.
     A controller that is `stepped` requests the steps of its session. `id` is the id that a front has given the client;
     "" makes a new one. The arguments `room` and `seat` are the session and the seat that a controller wants; the
-    attribute `seat` is the number of the seat that it has, or that a viewer watches. `given_up` is set when the client
+    attribute `seat` is the number of the seat that it has, or that a viewer watches. `slot` is the number of the slot
+    that a front has chosen, 0 without a front. `given_up` is set when the client
     reads too little to receive its own close, `gone` when its socket is no longer served.
     """
 
@@ -79,6 +80,7 @@ class Client:
         stepped: bool = False,
         room: str = "",
         seat: int | None = None,
+        slot: int = 0,
     ) -> None:
         self.metrics = options.metrics
         self.id = id or f"c-{secrets.token_hex(4)}"
@@ -93,6 +95,7 @@ class Client:
         self.room = room
         self.wanted_seat = seat
         self.seat = seat or 0
+        self.slot = slot
         # Whether the client has come back because it could not reach a worker.
         self.has_returned = False
         # How much of its turn a lost session has used.

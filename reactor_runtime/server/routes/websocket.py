@@ -161,6 +161,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         stepped=stepped,
         room=room,
         seat=seat,
+        slot=by_gate.get("slot", 0),
     )
     client.ids.update(ids)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""

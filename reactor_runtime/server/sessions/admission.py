@@ -47,12 +47,12 @@ class Admission(Generic[S]):
         on_slot_ready: Callable[[S, float], None] = lambda *_: None,
         claim_loss: Callable[[Client, str], Loss | None] = lambda *_: None,
         on_change: Callable[[], None] = lambda: None,
-        most_slots: int = 0,
+        more_slots: Callable[[], int] = lambda: 0,
         unknown_slots: Callable[[], str] = lambda: "",
     ) -> None:
         self.settings = settings
         self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting, _address_of)
-        self.slots: SlotPool[S] = SlotPool(most_slots, unknown=unknown_slots, model=settings.name_of(None))
+        self.slots: SlotPool[S] = SlotPool(more=more_slots, unknown=unknown_slots, model=settings.name_of(None))
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
         self._stops_at: float | None = None
         self._turn_lengths = TurnLengths(settings.options.limits)
@@ -264,8 +264,10 @@ class Admission(Generic[S]):
                 continue
             vacant = self.slots.find_vacant(controller)
             # Another session would divide those who have the code of a room, or come at the same time.
-            may_open = not (self.slots.find_session(controller.room) or self.slots.starts_for(controller))
-            slot = vacant.slot if vacant is not None else self.slots.take_free() if may_open else None
+            may_open = controller.slot or not (
+                self.slots.find_session(controller.room) or self.slots.starts_for(controller)
+            )
+            slot = vacant.slot if vacant is not None else self.slots.take_free(controller) if may_open else None
             if slot is None:
                 is_full = is_full or not controller.has_wish
                 continue

@@ -142,14 +142,19 @@ class SubscriberSet(Protocol):
 class Slot(Protocol):
     """A loaded model, the session on it and the clients that see it; use on the server's loop.
 
-    `failed_in_a_row` is the number of sessions that failed since one that did not, `losses` that of crashes.
-    `is_draining` is whether the slot ends with its session.
+    `failed_in_a_row` is the number of sessions that failed since one that did not.
     """
 
     number: int
     failed_in_a_row: int
-    losses: int
-    is_draining: bool
+
+    @property
+    def losses(self) -> int:
+        """Return how often the model has been lost by a crash."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Return whether the slot ends with its session."""
 
     @property
     def model_name(self) -> str: ...

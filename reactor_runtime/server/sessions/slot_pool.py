@@ -17,12 +17,14 @@ class SlotPool(Generic[S]):
     """Keep the slots in the order of their start; `last_used` is the slot whose session ended most recently.
 
     With thousands of slots a search among all takes milliseconds, so those that may be free, and the slot of each
-    client, are kept; both are checked again when they are used. Up to `most` slots are added when controllers wait.
-    `unknown` returns why not all slots are known yet; "" if they are.
+    client, are kept; both are checked again when they are used. `more` returns how many slots can be added when
+    controllers wait, `unknown` why not all slots are known yet; "" if they are.
     """
 
-    def __init__(self, most: int = 0, *, unknown: Callable[[], str] = lambda: "", model: str = "") -> None:
-        self._most = most
+    def __init__(
+        self, *, more: Callable[[], int] = lambda: 0, unknown: Callable[[], str] = lambda: "", model: str = ""
+    ) -> None:
+        self._more = more
         self.unknown = unknown
         self._model = model
         self.last_used: S | None = None
@@ -62,12 +64,15 @@ class SlotPool(Generic[S]):
             self._in_free.add(rank)
             heapq.heappush(self._free, rank)
 
-    def take_free(self) -> S | None:
+    def take_free(self, client: Client) -> S | None:
         """Return the best slot that can start a session, which the caller does; None where there is none.
 
-        Slots whose sessions have failed come last: a slot whose engine fails at once would often be free first, and get
-        every controller.
+        For a client of a front it is the slot that the front has chosen. Otherwise slots whose sessions have failed
+        come last: a slot whose engine fails at once would often be free first, and get every controller.
         """
+        if client.slot:
+            chosen = self._slots.get(client.slot)
+            return chosen if chosen is not None and chosen.session is None and _accepts_sessions(chosen) else None
         while self._free:
             rank = heapq.heappop(self._free)
             self._in_free.discard(rank)
@@ -87,7 +92,11 @@ class SlotPool(Generic[S]):
 
         It is found again while it has other places.
         """
-        return self._find_vacant(lambda each: each.take is not None and each.seat_for(client) is not None)
+        return self._find_vacant(
+            lambda each: (
+                each.take is not None and each.seat_for(client) is not None and client.slot in (0, each.slot.number)
+            )
+        )
 
     def end_vacant(self, wanted: int) -> None:
         """End sessions that their controllers have left, so that `wanted` slots become free."""
@@ -141,7 +150,7 @@ class SlotPool(Generic[S]):
         free = Counter(
             slot.engine for slot in self if slot.session is None and slot.engine.phase is not EnginePhase.FAILED
         )
-        return vacant + sum(min(count, engine.room) for engine, count in free.items()) + max(0, self._most - len(self))
+        return vacant + sum(min(count, engine.room) for engine, count in free.items()) + self._more()
 
     @property
     def limit(self) -> str:
