@@ -28,6 +28,7 @@ from reactor_runtime.server.options import (
 from reactor_runtime.server.run import Service
 from reactor_runtime.server.sessions.slot import SlotSettings
 from tests.cluster.local_placement import SECRET, LocalPlacement
+from tests.server.client import client
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
@@ -165,3 +166,15 @@ async def running_front(
             front.service.stop()
         await asyncio.wait_for(asyncio.gather(front.task, return_exceptions=True), TIMEOUT_S)
         assert all(process.returncode is not None for process in front.placement.processes.values())
+
+
+async def redirected(front: Front, **query: str) -> dict[str, str]:
+    """Connect as a client that follows redirects; return where to."""
+    async with client(front.url, redirect="1", **query) as controller:
+        data: dict[str, str] = await controller.data("reactor.redirect")
+        assert await controller.closed() == (1000, "continue at the worker")
+        return data
+
+
+def socket_of(redirect: dict[str, str]) -> str:
+    return redirect["url"].replace("http", "ws", 1) + "/ws"

@@ -21,7 +21,7 @@ from reactor_runtime.errors import LoadError
 from reactor_runtime.server.options import Access, TurnLimits
 from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.wire.protocol import SUBPROTOCOL
-from tests.cluster.front import MODEL, Front, running_front
+from tests.cluster.front import MODEL, Front, redirected, running_front, socket_of
 from tests.cluster.local_placement import SECRET
 from tests.server.client import WireClient, client, controlling
 from tests.server.running import write_project
@@ -32,18 +32,6 @@ from tests.timeouts import TIMEOUT_S
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     return write_project(tmp_path / "project", MODEL)
-
-
-async def redirected(front: Front, **query: str) -> dict[str, str]:
-    """Connect as a client that follows redirects; return where to."""
-    async with client(front.url, redirect="1", **query) as controller:
-        data: dict[str, str] = await controller.data("reactor.redirect")
-        assert await controller.closed() == (1000, "continue at the worker")
-        return data
-
-
-def socket_of(redirect: dict[str, str]) -> str:
-    return redirect["url"].replace("http", "ws", 1) + "/ws"
 
 
 async def refusal(url: str, **query: str) -> str:

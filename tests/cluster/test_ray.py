@@ -52,6 +52,21 @@ class MyModel(ReactorPipeline):
         while True:
             yield gray(100)
 """
+ROOMS = """
+class Player(InputState):
+    level: int = 100
+
+
+class MyModel(ReactorPipeline):
+    seat_state: Player
+    seats = 2
+    sessions_per_model = 2
+    fps = 30
+
+    def inference(self):
+        while True:
+            yield [gray(each.state.level) for each in self.seats]
+"""
 WORKERS = ("--on", "ray", "--sessions", "2", "--gpus-per-session", "1", "--cpus-per-session", "0")
 
 
@@ -255,6 +270,23 @@ def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, address: s
         with connect(f"http://127.0.0.1:{server.port}") as session:
             while session.state["file"] != str(project / "pipeline.py"):
                 session.frame()
+        server.stop()
+
+
+def test_clients_of_two_rooms_play_in_one_worker(tmp_path: Path, address: str) -> None:
+    project = write_project(tmp_path / "project", ROOMS)
+    one_worker = ("--on", "ray", "--sessions", "1", "--cpus-per-session", "0")
+    with started(project, *one_worker, "--ray-address", address) as server, contextlib.ExitStack() as stack:
+        server.wait_for("ready .*for 2 sessions")
+        url = f"http://127.0.0.1:{server.port}"
+        players = [stack.enter_context(connect(url, room=room)) for room in ("one", "one", "two", "two")]
+        assert [each.seat for each in players] == [0, 1, 0, 1]
+        assert [each.id for each in players[::2]] == [each.id for each in players[1::2]]
+        engines = server.health()[1]["engines"]
+        assert {each["session"] for each in engines} == {each.id for each in players}
+        assert len({each["worker"] for each in engines}) == 1
+        for player in players:
+            assert player.send("set_level", level=200).n == 1
         server.stop()
 
 

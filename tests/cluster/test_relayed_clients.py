@@ -17,8 +17,7 @@ from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
-from tests.cluster.front import MODEL, running_front
-from tests.cluster.test_front import socket_of
+from tests.cluster.front import MODEL, running_front, socket_of
 from tests.cluster.test_worker_socket import worker
 from tests.server.client import client, controlling, picture
 from tests.server.running import write_project
