@@ -86,7 +86,7 @@ class CreditReader:
         """Have the next credit sent as a message, because the caller is about to wait for one."""
         self._waits = True
         if not self._as_messages:
-            self._as_messages, self._unneeded = True, 0
+            self._as_messages = True
             self._report()
 
     def message_received(self) -> None:

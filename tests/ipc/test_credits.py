@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactor_runtime.ipc.credits import CREDITS_BYTES, SLOTS, UNNEEDED, CreditReader, CreditWriter
+from reactor_runtime.ipc.credits import CREDITS_BYTES, MOST_SESSIONS, SLOTS, UNNEEDED, CreditReader, CreditWriter
 from reactor_runtime.ipc.messages import Credit, CreditsTaken
 from reactor_runtime.ipc.ring import create_memory
 
@@ -105,6 +105,43 @@ def test_messages_go_on_while_the_model_waits_for_each(ends: Ends) -> None:
         ends.all_arrive()
         ends.put_credit()
     assert len(ends.to_engine) == 1
+
+
+def test_a_model_that_waits_for_each_credit_asks_once(ends: Ends) -> None:
+    requests = 0
+    for _ in range(3 * UNNEEDED):
+        ends.sleep()
+        requests += len(ends.to_server)
+        ends.all_arrive()
+        ends.put_credit()
+    assert requests == 1
+
+
+def test_a_credit_that_was_taken_is_not_sent_again(ends: Ends) -> None:
+    ends.put_credit()
+    ends.sleep()
+    ends.to_server_arrives()
+    assert (ends.taken, ends.to_engine) == ([0], deque())
+
+
+def test_a_model_that_never_waits_reports_twice_for_each_round_of_the_memory(ends: Ends) -> None:
+    reports = 0
+    for _ in range(4 * SLOTS):
+        ends.put_credit()
+        ends.take()
+        reports += len(ends.to_server)
+        ends.to_server_arrives()
+    assert (reports, ends.to_engine) == (8, deque())
+
+
+def test_the_credits_of_each_slot_have_their_own_memory() -> None:
+    memory = create_memory(CREDITS_BYTES)
+    writers = [CreditWriter(memory, slot) for slot in (0, 1, MOST_SESSIONS - 1)]
+    readers = [CreditReader(memory, lambda _: None, slot) for slot in (0, 1, MOST_SESSIONS - 1)]
+    for number, writer in enumerate(writers):
+        writer.put_credit(Credit("s", number, 0.5))
+    assert [list(reader.take_credits()) for reader in readers] == [[(0, 0.5)], [(1, 0.5)], [(2, 0.5)]]
+    os.close(memory)
 
 
 def test_full_memory_is_not_written_over(ends: Ends) -> None:
