@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.ipc.credits import MOST_SESSIONS
-from reactor_runtime.ipc.framing import Framing, encode
+from reactor_runtime.ipc.framing import HEAD, Framing, encode
 from reactor_runtime.ipc.messages import (
     BundleFrame,
     BundleSound,
+    ClientMedia,
     EventApplied,
     Message,
     MessageSent,
@@ -100,3 +101,20 @@ def test_a_receiver_that_fails_at_one_message_loses_no_other() -> None:
     for _ in framing.feed(stream):
         break  # what a receiver that raises does to the generator
     assert list(framing.feed(b"")) == [(0, MessageSent("s", "hello", {}))]
+
+
+def test_a_message_of_the_most_bytes_is_taken() -> None:
+    media = ClientMedia("s", "camera", bytes(1000))
+    stream = encode(media)
+    assert list(Framing(len(stream) - HEAD.size).feed(stream)) == [(0, media)]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [ClientMedia("s", "camera", bytes(1000)), MessageSent("s", "hello", {"text": 1000 * "a"})],
+    ids=["file", "text"],
+)
+def test_a_message_above_the_most_bytes_is_refused_at_its_head(message: Message) -> None:
+    stream = encode(message)
+    with pytest.raises(ValueError, match="is above"):
+        list(Framing(len(stream) - HEAD.size - 1).feed(stream[: HEAD.size]))
