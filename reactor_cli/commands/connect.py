@@ -81,9 +81,9 @@ def connect(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line, for programs.")] = False,
-    picture: Annotated[
+    draw: Annotated[
         bool | None,
-        typer.Option("--picture/--no-picture", help="Show frames as text; the default in a terminal with colours."),
+        typer.Option("--draw/--no-draw", help="Draw frames as text; the default in a terminal with colours."),
     ] = None,
     verbose: Verbose = False,
 ) -> int:
@@ -103,7 +103,7 @@ def connect(
         events=tuple(sends or ()),
         seconds=seconds,
         save=save,
-        show_frames=is_screen and (not os.environ.get("NO_COLOR") if picture is None else picture),
+        show_frames=is_screen and (not os.environ.get("NO_COLOR") if draw is None else draw),
         prompt=is_screen and _is_terminal(),
         input=None if sends or _is_terminal() else STDIN,
     )

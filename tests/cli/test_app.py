@@ -29,7 +29,7 @@ def test_help_lists_commands_and_examples(tmp_path: Path, arguments: tuple[str, 
     [
         ("check", ["--path", "--set", "--json", "--verbose"]),
         ("schema", ["--path", "--format", "--check", "--out", "--verbose"]),
-        ("connect", ["--token", "--role", "--send", "--seconds", "--save", "--json", "--picture", "--verbose"]),
+        ("connect", ["--token", "--role", "--send", "--seconds", "--save", "--json", "--draw", "--verbose"]),
         ("status", ["--token", "--json", "--watch", "--verbose"]),
         ("init", ["--here", "--force", "--template", "-t", "--list"]),
         (

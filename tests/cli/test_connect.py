@@ -278,7 +278,7 @@ def test_a_terminal_shows_frames_and_a_prompt_with_completion(url: str, tmp_path
 
 
 def test_no_picture_shows_no_frames(url: str, tmp_path: Path) -> None:
-    with terminal("connect", url, "--no-picture", cwd=tmp_path) as screen:
+    with terminal("connect", url, "--no-draw", cwd=tmp_path) as screen:
         screen.wait_for("fps main_video")
         assert "▀" not in screen.output
         screen.type("\x04")

@@ -59,7 +59,7 @@ class _Reported(Collector):
         yield _times("reactor_step", "Time of a step of the model", metrics.step_s)
         yield _times("reactor_encode", "Time to encode a frame bundle", metrics.encode_s)
         about = "Time from the arrival of an input until the first frame with its effect was shown"
-        yield _times("reactor_input_to_picture", about, metrics.input_s)
+        yield _times("reactor_input_to_frame", about, metrics.input_s)
         yield _times("reactor_send", "Time until a socket was ready again after a frame or sound", metrics.send_s)
 
     def _engines(self) -> Iterator[Metric]:
