@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,10 +13,11 @@ import yaml
 from PIL import Image
 
 import reactor_runtime
-from reactor_cli.app import COMMANDS, add_commands, app
+from reactor_cli.app import COMMANDS
 from reactor_cli.scaffold import templates
 from reactor_runtime import client
 from reactor_runtime.wire.protocol import CloseCode
+from tests.cli.command import declared
 from tests.docs.snippets import PAGES, ROOT
 
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -24,29 +26,29 @@ GALLERY = (DOCS / "templates.md").read_text(encoding="utf-8")
 EXAMPLES = sorted(file.parent for file in (ROOT / "examples").rglob("reactor.yaml"))
 
 
-def _links() -> list[tuple[Path, str]]:
-    pages = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
-    found = [(page, target) for page in pages for target in LINK.findall(page.read_text(encoding="utf-8"))]
-    return [(page, target) for page, target in found if "://" not in target]
-
-
+@functools.cache
 def _anchors(page: Path) -> set[str]:
     """Return the anchors of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(("page", "target"), _links(), ids=lambda part: part.name if isinstance(part, Path) else part)
-def test_a_link_resolves(page: Path, target: str) -> None:
+def _resolves(page: Path, target: str) -> bool:
     file, _, anchor = target.partition("#")
     path = page.parent / file if file else page
-    assert path.is_file()
-    assert not anchor or anchor in _anchors(path)
+    return path.is_file() and (not anchor or anchor in _anchors(path))
 
 
-@pytest.mark.parametrize("page", sorted({*DOCS.rglob("*.md")} - {DOCS / "README.md"}), ids=lambda page: page.name)
-def test_the_index_links_to_every_page(page: Path) -> None:
-    assert f"({page.relative_to(DOCS)})" in (DOCS / "README.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_the_links_of_a_page_resolve(page: Path) -> None:
+    inside = [target for target in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in target]
+    assert [target for target in inside if not _resolves(page, target)] == []
+
+
+def test_the_index_links_to_every_page() -> None:
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    others = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"README.md"}
+    assert [page for page in sorted(others) if f"({page})" not in index] == []
 
 
 def test_the_site_has_every_page() -> None:
@@ -62,38 +64,30 @@ def _leaves(nav: object) -> list[str]:
     return [leaf for part in parts for leaf in _leaves(part)]
 
 
-@pytest.mark.parametrize("name", reactor_runtime.__all__)
-def test_a_public_name_has_a_row_in_the_table(name: str) -> None:
-    assert f"\n| `{name}` |" in (DOCS / "names.md").read_text(encoding="utf-8")
+def test_each_public_name_has_a_row_in_the_table() -> None:
+    table = (DOCS / "names.md").read_text(encoding="utf-8")
+    assert [name for name in reactor_runtime.__all__ if f"\n| `{name}` |" not in table] == []
 
 
-@pytest.mark.parametrize("name", client.__all__)
-def test_a_name_of_the_python_client_is_in_its_table(name: str) -> None:
+def test_each_name_of_the_python_client_is_in_its_table() -> None:
     table = (DOCS / "client-python.md").read_text(encoding="utf-8").split("\n## Every name\n")[1]
-    assert f"`{name}`" in table
+    assert [name for name in client.__all__ if f"`{name}`" not in table] == []
 
 
-def _options() -> list[tuple[str, str]]:
-    add_commands(COMMANDS)
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    return [
-        (name, option)
-        for name, command in group.commands.items()
-        for parameter in command.params
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_options_of_a_command_are_documented(command: str) -> None:
+    options = [
+        option
+        for parameter in declared()[command].params
         # A hidden option only names what replaces it.
         if not (isinstance(parameter, typer.core.TyperOption) and parameter.hidden)
         for option in parameter.opts
         if option.startswith("-")
     ]
-
-
-@pytest.mark.parametrize(("command", "option"), _options())
-def test_an_option_is_documented(command: str, option: str) -> None:
     page, heading = ("run.md", "# ") if command == "run" else ("cli.md", "\n## ")
     text = (DOCS / page).read_text(encoding="utf-8")
     section = text.split(f"{heading}`reactor {command}`\n")[1].split("\n## ")[0]
-    assert re.search(rf"^\| .*`{option}\b", section, re.MULTILINE)
+    assert [each for each in options if not re.search(rf"^\| .*`{each}\b", section, re.MULTILINE)] == []
 
 
 @pytest.mark.parametrize("name", [template.name for template in templates()])
@@ -130,13 +124,10 @@ def test_a_close_code_is_documented(code: CloseCode) -> None:
     assert re.search(rf"\b{code.value}\b", (DOCS / "wire.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("file", sorted({
-    file
-    for page in (DOCS / "architecture.md", DOCS / "images" / "frame.svg", DOCS / "images" / "event.svg")
-    for file in re.findall(r"\b(?:\w+/)+\w+\.(?:py|js)\b", page.read_text(encoding="utf-8"))
-}))  # fmt: skip
-def test_a_file_named_by_the_architecture_page_exists(file: str) -> None:
-    assert any((ROOT / parent / file).is_file() for parent in ("", "reactor_runtime"))
+@pytest.mark.parametrize("page", ["architecture.md", "images/frame.svg", "images/event.svg"])
+def test_the_files_named_by_the_architecture_page_exist(page: str) -> None:
+    named = re.findall(r"\b(?:\w+/)+\w+\.(?:py|js)\b", (DOCS / page).read_text(encoding="utf-8"))
+    assert [file for file in named if not any((ROOT / at / file).is_file() for at in ("", "reactor_runtime"))] == []
 
 
 def test_the_folders_named_by_the_architecture_page_exist() -> None:
