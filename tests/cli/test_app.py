@@ -4,12 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 
 from reactor_cli.__main__ import refusal
-from reactor_cli.app import COMMANDS, add_commands, app
+from reactor_cli.app import COMMANDS
 from reactor_runtime import __version__
-from tests.cli.command import new_reactor, python, reactor
+from tests.cli.command import declared, new_reactor, python, reactor
 from tests.forks import ROOT
 
 HEAVY = {"starlette", "uvicorn", "numpy", "pydantic", "simplejpeg", "torch", "rich", "yaml", "websockets"}
@@ -121,10 +120,7 @@ def test_a_log_level_may_be_in_upper_case(tmp_path: Path) -> None:
 
 
 def test_the_help_has_the_first_paragraph_of_each_command() -> None:
-    add_commands(COMMANDS)
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
-    texts = {name: (command.help or "").split("\n\n")[0].replace("\n", " ") for name, command in group.commands.items()}
+    texts = {name: (command.help or "").split("\n\n")[0].replace("\n", " ") for name, command in declared().items()}
     assert texts == COMMANDS
 
 

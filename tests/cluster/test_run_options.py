@@ -13,7 +13,7 @@ from reactor_runtime.cluster.run_options import ClusterRunOptions
 from reactor_runtime.errors import UsageError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.options.run_options import RunOptions
-from tests.cli.command import command_of_run, reactor
+from tests.cli.command import declared, reactor
 from tests.server.running import write_project
 
 MANIFEST = Manifest(Path("project"), "a:B", "a", "B", "b", None)
@@ -105,7 +105,7 @@ def test_a_wrong_url_of_workers_is_refused(url: str) -> None:
 )
 def test_a_wrong_value_is_refused(option: str, value: str) -> None:
     with pytest.raises(typer.BadParameter, match=f'"{value}" is n'):
-        command_of_run().make_context("run", [option, value])
+        declared()["run"].make_context("run", [option, value])
 
 
 @pytest.mark.parametrize("options", [{"gpus": "0"}, {"reload": "full"}, {"record": Path("x")}, {"trace": Path("x")}])

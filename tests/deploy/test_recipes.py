@@ -15,10 +15,9 @@ from typing import Any
 import jsonschema
 import kubernetes_validate
 import pytest
-import typer
 import yaml
 
-from reactor_cli.app import COMMANDS, add_commands, app
+from tests.cli.command import declared
 from tests.docs.snippets import one
 from tests.processes import ended_after
 from tests.timeouts import TIMEOUT_S
@@ -210,11 +209,8 @@ VARIABLES = {
 @pytest.mark.parametrize("start", STARTS.values(), ids=STARTS)
 def test_a_recipe_starts_the_server_with_known_options(start: list[str], tmp_path: Path) -> None:
     (arguments,) = [call for call in recorded(start, tmp_path) if call[0] == "reactor"]
-    add_commands(COMMANDS)
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
     _, name, *rest = arguments
-    group.commands[name].make_context(name, rest)
+    declared()[name].make_context(name, rest)
 
 
 def recorded(command: list[str], directory: Path) -> list[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import re
@@ -75,6 +76,7 @@ def imported(text: str, directory: Path) -> Iterator[ModuleType]:
         del sys.modules[name]
 
 
+@functools.cache
 def _read(page: Path) -> list[Snippet]:
     text = page.read_text(encoding="utf-8")
     return [

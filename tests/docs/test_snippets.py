@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import simplejpeg
-import typer
 from PIL import Image
 
-from reactor_cli.app import COMMANDS, add_commands, app
 from reactor_runtime import config, manifest
 from reactor_runtime.authoring.styles.block import VideoModel, starting_config
 from reactor_runtime.authoring.styles.model import Model
@@ -27,7 +25,7 @@ from reactor_runtime.media import wav
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.containers import attach, detach
 from reactor_runtime.wire.messages import Event
-from tests.cli.command import python, reactor, run_pytest
+from tests.cli.command import declared, python, reactor, run_pytest
 from tests.clips.test_reading import video
 from tests.docs.snippets import LANGUAGES, ROOT, TUTORIAL, Snippet, imported, one, snippets
 from tests.docs.test_tutorial import project_of
@@ -395,14 +393,11 @@ def test_a_command_of_the_docs_exists(place: str, command: str) -> None:
 
 def _parse(arguments: list[str]) -> None:
     """Parse the arguments with the parser of the command line, which raises for unknown ones."""
-    add_commands(COMMANDS)
-    group = typer.main.get_command(app)
-    assert isinstance(group, typer.core.TyperGroup)
     if arguments[0].startswith("-"):
         assert arguments == ["--help"]
         return
     name, *rest = arguments
-    group.commands[name].make_context(name, rest)
+    declared()[name].make_context(name, rest)
 
 
 @pytest.mark.parametrize("snippet", snippets("console"), ids=str)

@@ -26,7 +26,7 @@ from reactor_runtime.options.run_options import (
     parse_gpus,
 )
 from reactor_runtime.server.options import Access, ServeOptions
-from tests.cli.command import command_of_run, reactor
+from tests.cli.command import declared, reactor
 
 UUID = "8932f937-d72c-4106-c12f-20bd9faed9f6"
 
@@ -131,7 +131,7 @@ def test_each_gpu_has_a_session_unless_there_are_more(sessions: int | None, gpus
     ("arguments", "full"), [(["--reload"], False), (["--reload=full", "--set", "a=1"], True), ([], None)]
 )
 def test_reload_takes_a_value_or_none(tmp_path: Path, arguments: list[str], full: bool | None) -> None:
-    given = command_of_run().make_context("run", [*arguments, str(tmp_path)]).params
+    given = declared()["run"].make_context("run", [*arguments, str(tmp_path)]).params
     options, _ = split_options({name: given[name] for name in given if name not in ("directory", "path")})
     (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel")
     reload = options.serve_options(manifest.load(tmp_path), {}).reload
@@ -283,7 +283,7 @@ def test_editors_offer_every_value() -> None:
 
 
 def test_every_option_but_the_project_is_a_keyword() -> None:
-    command = command_of_run()
+    command = declared()["run"]
     cluster = {field.name for field in fields(ClusterRunOptions)}
     names = [each.opts[0] for each in command.params if each.name not in (*cluster, "directory", "path", "help")]
     assert "--ssl-certfile" in names
@@ -310,7 +310,7 @@ def test_video_is_recorded_as_jpegs_or_without_loss(
     tmp_path: Path, arguments: list[str], keyword: object, video: str
 ) -> None:
     (tmp_path / "reactor.yaml").write_text("model: pipeline:MyModel")
-    given = command_of_run().make_context("run", ["--record", str(tmp_path), *arguments, str(tmp_path)]).params
+    given = declared()["run"].make_context("run", ["--record", str(tmp_path), *arguments, str(tmp_path)]).params
     options, _ = split_options({name: given[name] for name in given if name not in ("directory", "path")})
     as_keywords = RunOptions.from_keywords({"record": tmp_path, "record_video": keyword})
     for each in (options, as_keywords):
