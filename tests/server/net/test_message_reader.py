@@ -85,6 +85,26 @@ def test_a_fragmented_message_is_joined_across_control_frames() -> None:
     assert line.received.continuations == 2
 
 
+def test_an_empty_last_piece_ends_a_message() -> None:
+    line = Line()
+    line.read(masked(Opcode.BINARY, b"a", fin=False) + masked(Opcode.CONT, b"") + masked(Opcode.BINARY, b""))
+    assert line.received.messages == [(b"a", 1, False), (b"", 0, False)]
+
+
+def test_a_whole_message_between_the_pieces_of_another_is_refused() -> None:
+    line = Line()
+    line.read(masked(Opcode.BINARY, b"a", fin=False))
+    assert line.refused(masked(Opcode.BINARY, b"b")) == (1002, "expected a continuation frame")
+    assert line.received.messages == []
+
+
+def test_a_message_of_the_largest_size_is_kept() -> None:
+    line = Line()
+    line.read(masked(Opcode.TEXT, b"0123456789"))
+    line.read(masked(Opcode.TEXT, b"01234", fin=False) + masked(Opcode.CONT, b"56789"))
+    assert line.received.messages == [(b"0123456789", 10, True)] * 2
+
+
 HEAD = {
     "length of two bytes": (b"\x82\xfe" + struct.pack(">H", 125), "as few bytes as possible"),
     "length of eight bytes": (b"\x82\xff" + struct.pack(">Q", 65_535), "as few bytes as possible"),
@@ -137,6 +157,16 @@ def test_a_message_that_is_not_kept_uses_no_memory() -> None:
     assert line.received.messages == [(None, KEPT + 1, False)]
 
 
+def test_the_pieces_of_a_message_that_is_not_kept_use_no_memory() -> None:
+    line = Line()
+    line.read(masked(Opcode.BINARY, bytes(KEPT), fin=False))
+    assert line.budget.left == MOST - KEPT
+    line.read(masked(Opcode.CONT, b"a", fin=False))
+    assert line.budget.left == MOST
+    line.read(masked(Opcode.CONT, b"b"))
+    assert line.received.messages == [(None, KEPT + 2, False)]
+
+
 def test_unfinished_messages_of_all_clients_share_one_budget() -> None:
     line, other, third = Line(budget=100), Line(), Line()
     other.reader = MessageReader(other.received, line.budget)
@@ -153,7 +183,8 @@ def test_unfinished_messages_of_all_clients_share_one_budget() -> None:
 
 def test_a_message_in_more_than_65536_pieces_is_refused() -> None:
     line = Line()
-    line.read(masked(Opcode.BINARY, b"", fin=False) + masked(Opcode.CONT, b"", fin=False) * (MOST_PIECES - 1))
+    line.read(masked(Opcode.BINARY, b"", fin=False) + masked(Opcode.CONT, b"") + masked(Opcode.BINARY, b"", fin=False))
+    line.read(masked(Opcode.CONT, b"", fin=False) * (MOST_PIECES - 1))
     assert line.refused(masked(Opcode.CONT, b"", fin=False)) == (1009, f"a message may come in {MOST_PIECES} pieces")
 
 

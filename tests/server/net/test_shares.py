@@ -9,6 +9,7 @@ from reactor_runtime.server.net.shares import (
     ADDRESS_AT_ONCE_S,
     ADDRESS_PER_S,
     AT_ONCE_S,
+    LONGEST_REST_S,
     POOL_PER_S,
     RESUMED_S,
     VIEWER_PER_S,
@@ -92,6 +93,15 @@ def test_a_socket_uses_its_own_share_then_that_of_its_address_then_the_pool() ->
     assert address.left(0.0) == pytest.approx(0.0, abs=0.002)
 
 
+def test_long_work_is_not_lent_and_pauses_for_a_second_at_most() -> None:
+    pool = TokenBucket(0, POOL_PER_S)
+    address = AddressShare(pool, 0.0)
+    socket = Share(0.005, address, 0.0)
+    assert socket.spend(0.0, 0.05) == LONGEST_REST_S
+    assert address.left(0.0) == ADDRESS_AT_ONCE_S
+    assert pool.take(0.0, POOL_PER_S)
+
+
 def test_requests_use_nothing_of_the_pool() -> None:
     pool = TokenBucket(0, POOL_PER_S)
     address = AddressShare(pool, 0.0)
@@ -130,6 +140,28 @@ def test_a_client_that_connects_again_has_what_it_left_of_its_share() -> None:
         address.take_back(share, now)
         now += 0.1
     assert spent == pytest.approx(AT_ONCE_S + 10 * VIEWER_PER_S, rel=0.1)
+
+
+def test_a_new_client_gets_the_share_with_the_least_left_at_the_rate_of_a_viewer() -> None:
+    address = AddressShare(TokenBucket(0, 0), 0.0)
+    shares = [address.of_client(0.0) for _ in range(3)]
+    for share, seconds in zip(shares, (0.001, 0.002, 0.0005), strict=True):
+        # The rate of a controller.
+        share.per_s = 1.0
+        share.spend(0.0, seconds)
+    for share in shares:
+        address.take_back(share, 0.0)
+    assert [address.of_client(0.0) for _ in range(3)] == [shares[1], shares[0], shares[2]]
+    assert {share.per_s for share in shares} == {VIEWER_PER_S}
+
+
+def test_a_returned_share_has_what_it_gained_at_its_former_rate() -> None:
+    address = AddressShare(TokenBucket(0, 0), 0.0)
+    share = address.of_client(0.0)
+    share.per_s = 1.0
+    share.spend(0.0, 0.05, interruptible=True)
+    address.take_back(share, 0.02)
+    assert share.left(0.02) == pytest.approx(AT_ONCE_S - 0.03)
 
 
 def test_clients_at_the_same_time_have_a_share_each_and_one_that_rested_is_whole() -> None:
