@@ -193,7 +193,6 @@ class Backlog(Generic[T]):
     def start_retaining(self) -> None:
         """Retain the newest items that arrive from now on, also while closed."""
         self._retained = deque()
-        self._retained_dropped = 0
 
     def stop_retaining(self) -> None:
         self._retained = None

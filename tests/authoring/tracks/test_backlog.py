@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from weakref import WeakSet
+
 import pytest
 
 from reactor_runtime.authoring.tracks.backlog import MOST_BYTES, Backlog, Item, ReadMode
@@ -47,6 +50,22 @@ def test_retained_items_are_limited_in_bytes_like_all_others() -> None:
     claim = backlog.take(4, ReadMode.FIFO)
     assert claim is not None
     assert ([item.file[0] for item in claim.items], len(backlog)) == ([6, 7, 8, 9], 0)
+    assert backlog.dropped == 6
+    backlog.reset()
+    assert backlog.dropped == 6, "they are counted once"
+
+
+def test_items_above_the_limit_of_retained_ones_are_freed_while_the_backlog_is_closed() -> None:
+    backlog: Backlog[bytes] = Backlog(capacity=2)
+    backlog.close()
+    backlog.start_retaining()
+    decoders = WeakSet[object]()
+    for _ in range(5):
+        decode = partial(bytes)
+        decoders.add(decode)
+        backlog.push(Item.encoded(b"x", decode))
+    del decode
+    assert len(decoders) == 2
 
 
 def test_retained_items_are_limited_in_number() -> None:
@@ -55,6 +74,7 @@ def test_retained_items_are_limited_in_number() -> None:
     for item in ITEMS:
         backlog.push(item)
     backlog.reset()
+    assert (backlog.received_before, backlog.received, backlog.dropped) == (6, 10, 2)
     assert (taken(backlog, 4), backlog.take(1, ReadMode.FIFO)) == ([2, 3, 4, 5], None)
 
 
@@ -141,6 +161,7 @@ def test_dropping_a_bad_item_on_hold_releases_those_before_it() -> None:
     backlog.push(ITEMS[1], hold=True)
     backlog.push(ITEMS[2], hold=True)
     backlog.drop(ITEMS[2])
+    assert len(backlog) == 2
     assert taken(backlog, 2) == [0, 1]
 
 

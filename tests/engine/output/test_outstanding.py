@@ -52,6 +52,38 @@ def test_room_grows_to_fifty_frames_at_most() -> None:
     assert made.full(0.9)
 
 
+def test_one_batch_has_room_whatever_its_size() -> None:
+    made = outstanding(*[1.0] * 59)
+    made.make_room(60, batches=1)
+    assert not made.full(0.9)
+    made.add(59, OutstandingBundle(1.0, 0.0, None))
+    assert made.full(0.9)
+
+
+def test_frames_and_sound_alone_take_no_room_of_each_other() -> None:
+    made = outstanding(1.0, 1.0)
+    assert (made.full(0.9), made.full(0.9, alone=True)) == (True, False)
+    made.add(2, OutstandingBundle(1.0, 0.0, None, alone=True))
+    made.add(3, OutstandingBundle(1.0, 0.0, None, alone=True))
+    made.take(0)
+    assert (made.full(0.9), made.full(0.9, alone=True)) == (False, True)
+
+
+def test_more_bundles_may_wait_when_the_caller_allows_them() -> None:
+    made = outstanding(1.0, 1.1)
+    assert not made.full(0.9, more=1)
+    made.add(2, OutstandingBundle(1.2, 0.0, None))
+    assert made.full(0.9, more=1)
+
+
+def test_another_buffer_size_counts_at_once() -> None:
+    made = outstanding(1.0, 1.1)
+    made.set_most(3)
+    assert not made.full(0.9)
+    made.set_most(1)
+    assert made.full(0.9)
+
+
 def test_another_session_begins_with_nothing() -> None:
     made = outstanding(1.0, 1.1)
     made.make_room(3)
