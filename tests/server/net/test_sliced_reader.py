@@ -165,7 +165,7 @@ async def test_too_many_pings_or_pongs_are_a_violation(opcode: Opcode) -> None:
 async def test_a_message_of_too_many_pieces_is_a_violation() -> None:
     received = Received()
     received.reader.start(received)
-    received.reader.feed(masked(Opcode.TEXT, fin=False) + masked(Opcode.CONT, fin=False) * int(2 * PIECES_AT_ONCE))
+    received.reader.feed(masked(Opcode.TEXT, fin=False) + masked(Opcode.CONT, fin=False) * int(3 * PIECES_AT_ONCE))
     await received.read()
     assert [violation.code for violation in received.violations] == [CloseCode.RATE_LIMITED]
     received.reader.close()
