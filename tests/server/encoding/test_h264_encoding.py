@@ -91,6 +91,18 @@ def test_colours_come_back(colour: tuple[int, int, int]) -> None:
     assert np.abs(frame.to_ndarray(format="rgb24").astype(int) - pixels).max() <= 6
 
 
+@pytest.mark.parametrize("axis", [0, 1], ids=["rows", "columns"])
+def test_the_colours_of_neighbours_are_averaged(axis: int) -> None:
+    pixels = np.empty((HEIGHT, WIDTH, 3), np.uint8)
+    pixels[:] = (200, 90, 60)
+    pixels.swapaxes(0, axis)[::2] = (60, 90, 200)
+    with av.open(io.BytesIO(encode(H264.open(1), 0, pixels)), "r") as container:
+        shown = next(container.decode(video=0)).to_ndarray(format="rgb24").astype(int)
+    # Their brightness differs, so red and blue of each pair are compared.
+    red_less_blue = shown[..., 0] - shown[..., 2]
+    assert np.abs(red_less_blue[4:-4, 4:-4]).max() <= 6
+
+
 def test_sizes_that_can_be_subsampled_are_accepted() -> None:
     assert H264.accepts(720, 1280)
     assert H264.accepts(16, 16)
