@@ -27,6 +27,9 @@ WAITED_INTERVALS = 0.5
 # Only gaps of more intervals than these are signs of that: of the latest frames, or the median of a second. After a
 # stall the frames follow each other quickly.
 SLOWER, STEADILY_SLOWER = 1.1, 1.04
+# In the second after a climb frames are late that wait for this share of an interval, and STEADILY_SLOWER is enough:
+# the climb is then the likely cause.
+LATE_AFTER_CLIMB = 0.25
 # A smaller change of the rate is not worth a key.
 WORTH_A_KEY = 0.95
 # The wait before a climb: while the network may carry more, after a fall, and at most after climbs that failed.
@@ -65,10 +68,10 @@ class _Shortest(NamedTuple):
 class VideoRate:
     """Follow what one client's network carries, in bits a second.
 
-    Falls to the measured rate when frames queue on their way, which two frames show. Climbs by 30 % while the rate is
-    in use and no frame is late: each second until a climb fails, then after 16 s and twice as long each time. If the
-    round trips become shorter, the network has changed, and it climbs each second again. A rate that is not in use,
-    as with a still image, stays: it would be a guess.
+    Falls to the measured rate when frames queue on their way, which two frames show, and after a climb a shorter wait
+    of two. Climbs by 30 % while the rate is in use and no frame is late: each second until a climb fails, then after
+    16 s and twice as long each time. If the round trips become shorter, the network has changed, and it climbs each
+    second again. A rate that is not in use, as with a still image, stays: it would be a guess.
     """
 
     def __init__(self, bits_per_s: float, now: float, patience_s: float = SOON_S) -> None:
@@ -117,9 +120,10 @@ class VideoRate:
         while self._skipped and now - self._skipped[0] > LOOK_BACK_S:
             self._skipped.popleft()
         waited_s = round_trip_s - self._unhindered(round_trip_s, 8 * size_bytes / frames, now) - JITTER_S
-        self._late_frames = self._late_frames + 1 if waited_s > sent.interval_s else 0
         # Frames of the rate before may still be on the way.
         if sent.at >= self._changed_at:
+            late_s = (LATE_AFTER_CLIMB if self._has_just_climbed(now) else 1) * sent.interval_s
+            self._late_frames = self._late_frames + 1 if waited_s > late_s else 0
             self._decide(waited_s > WAITED_INTERVALS * sent.interval_s, now)
 
     def _follow_painter(self) -> None:
@@ -136,13 +140,17 @@ class VideoRate:
     def _decide(self, waited: bool, now: float) -> None:
         interval_s = self._arrived[-1].interval_s
         settled = now - self._changed_at >= LOOK_BACK_S
-        if self._late_frames >= LATE_FRAMES and min(self._gaps(LATE_FRAMES + 1)) > SLOWER * interval_s:
+        slower = STEADILY_SLOWER if self._has_just_climbed(now) else SLOWER
+        if self._late_frames >= LATE_FRAMES and min(self._gaps(LATE_FRAMES + 1)) > slower * interval_s:
             self._fall(LATE_FRAMES + 1, now)
         elif settled and len(self._arrived) > LATE_FRAMES and len(self._skipped) > SKIPS * LOOK_BACK_S / interval_s:
             if statistics.median(self._gaps(len(self._arrived))) > STEADILY_SLOWER * interval_s:
                 self._fall(len(self._arrived), now)
         elif settled and not waited:
             self._climb_if_due(now)
+
+    def _has_just_climbed(self, now: float) -> bool:
+        return now - self._climbed_at < LOOK_BACK_S
 
     def _gaps(self, count: int) -> list[float]:
         """Return the time for each frame of the latest acknowledgements."""

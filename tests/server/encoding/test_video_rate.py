@@ -116,6 +116,17 @@ def test_failed_climbs_get_rare() -> None:
     assert p99(link.ages_between(20, 200)) < 0.1
 
 
+@pytest.mark.parametrize("first", [8.6e6, 9.2e6])
+def test_a_climb_that_the_link_does_not_carry_is_taken_back_before_frames_queue(first: float) -> None:
+    link = Link(VideoRate(first, 0.0, 4.0))
+    link.run(8, 10e6)
+    assert max(rate for _, rate in link.rates) > 11e6
+    assert link.rate.bits_per_s < 9e6
+    ages = link.ages_between(4, 8)
+    assert max(ages) < 0.1
+    assert sum(age > 0.09 for age in ages) <= 3
+
+
 def test_a_client_that_paints_slowly_is_not_taken_for_a_slow_network() -> None:
     link = Link(VideoRate(5e6, 0.0), held_s=0.2)
     link.run(10, 100e6)
