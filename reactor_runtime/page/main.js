@@ -101,7 +101,8 @@ function reasonOf(phase, { phase: shown, headline, detail }) {
   return phase === "ended" ? detail : undefined;
 }
 
-on("stats", ({ watching }) => (status.watching = watching ?? 0));
+// Without this client.
+on("stats", ({ watching = 0 }) => (status.watching = watching - Number(session.role !== "controller")));
 on("ending", ({ seconds }) => (status.turnEnds = seconds));
 on("warning", ({ message }) => log("error", message));
 on("preparing", (now) => show({ ...status.now, ...now }));

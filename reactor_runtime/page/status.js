@@ -123,7 +123,7 @@ export class Status {
     this.#tick();
   }
 
-  /** Set how many clients watch the session. */
+  /** Set how many other clients watch the session. */
   set watching(count) {
     this.#watching = count;
   }

@@ -37,8 +37,9 @@ export async function attach(session) {
   const tick = () => {
     const leftS = place.waitS - (performance.now() - place.at) / 1000;
     setText(time, place.waitS === undefined ? "" : `About ${describeTime(leftS)}`);
-    const { watching: count } = session.stats;
-    setText(watching, count ? `${count} watching` : "");
+    // Without this client.
+    const others = (session.stats.watching ?? 1) - 1;
+    setText(watching, others ? `${others} watching` : "");
   };
   const call = () => {
     const model = byId("model").textContent;

@@ -45,7 +45,7 @@ def waiting(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     server.wait_for("reactor.ping")
     server.broadcast("reactor.queue", position=3, length=5, wait_s=290)
-    server.broadcast("reactor.stats", watching=12)
+    server.broadcast("reactor.stats", watching=13)
     expect_phase(page, "waiting")
     expect(page.get_by_text("12 watching")).to_be_attached()
     expect(page.locator("#controls .placeholder")).to_be_attached()

@@ -29,8 +29,10 @@ def test_the_wait_has_its_estimated_time_and_who_watches(page: Page, server: Fak
     wait_in_queue(page, server, wait_s=290)
     expect(page.locator("#notice-place")).to_have_text("3")
     expect(page.locator(".wait")).to_contain_text("About 5 min")
-    server.broadcast("reactor.stats", watching=12)
+    server.broadcast("reactor.stats", watching=13)
     expect(page.locator(".wait")).to_contain_text("12 watching")
+    server.broadcast("reactor.stats", watching=1)
+    expect(page.locator(".wait-watching")).to_be_hidden()
 
 
 def test_without_an_estimate_there_is_no_time(page: Page, server: FakeServer) -> None:
@@ -71,6 +73,15 @@ def test_the_controller_sees_how_many_watch(page: Page, server: FakeServer) -> N
     expect(page.locator("canvas[data-seq]")).to_be_visible()
     server.broadcast("reactor.stats", watching=12)
     expect(page.locator("#may")).to_have_text("You have the controls · 12 watching")
+
+
+def test_a_viewer_is_not_among_those_it_sees_watching(page: Page, server: FakeServer) -> None:
+    page.goto(f"{server.url}?role=viewer")
+    expect(page.locator("canvas[data-seq]")).to_be_visible()
+    server.broadcast("reactor.stats", watching=12)
+    expect(page.locator("#may")).to_have_text("View only · 11 watching")
+    server.broadcast("reactor.stats", watching=1)
+    expect(page.locator("#may")).to_have_text("View only")
 
 
 @pytest.mark.parametrize("seconds", [42, 600])
