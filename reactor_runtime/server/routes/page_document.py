@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
 
 MOST_CHARACTERS = 200
+HEADING = '<h1 id="model">Reactor</h1>'
 
 
 class PageDocument:
@@ -56,6 +57,7 @@ class PageDocument:
         if self._summary:
             lines.append(f'  <meta name="description" content="{escape(self._summary)}">\n')
         page = self._html.replace("<title>Reactor</title>", f"<title>{escape(title)}</title>", 1)
+        page = page.replace(HEADING, HEADING.replace("Reactor", escape(name)), 1)
         return page.replace("</head>", f"{''.join(lines)}</head>", 1)
 
     def _with_body(self, html: str) -> str:
@@ -63,10 +65,9 @@ class PageDocument:
         settings = self._settings
         if settings.accent:
             html = html.replace("<html ", f'<html data-accent="{settings.accent}" ', 1)
-        heading = '<h1 id="model">Reactor</h1>'
         if settings.title:
             title = escape(settings.title)
-            html = html.replace(heading, f'<h1 id="model" data-title="{title}">{title}</h1>', 1)
+            html = html.replace(HEADING, f'<h1 id="model" data-title="{title}">{title}</h1>', 1)
         if settings.logo is not None:
             logo = f'<img class="logo" src="static/{escape(_file_name("logo", settings.logo))}" alt="">'
             html = html.replace('<h1 id="model"', f'{logo}\n    <h1 id="model"', 1)

@@ -20,12 +20,13 @@ def render(settings: PageSettings, snapshot: str | None = "snapshot/main_video.j
     return PageDocument(HTML, settings).render("my-model", URL, snapshot)
 
 
-def test_without_settings_only_the_head_changes() -> None:
+def test_without_settings_only_the_head_and_the_name_change() -> None:
     page = render(PageSettings())
     assert "<title>my-model</title>" in page
     assert '<meta property="og:title" content="my-model">' in page
     assert f'<meta property="og:image" content="{URL}snapshot/main_video.jpg">' in page
-    assert page.partition("</head>")[2] == HTML.partition("</head>")[2]
+    assert '<h1 id="model">my-model</h1>' in page
+    assert page.partition("</head>")[2] == HTML.partition("</head>")[2].replace(">Reactor<", ">my-model<")
 
 
 def test_without_a_frame_or_thumbnail_there_is_no_image() -> None:
