@@ -112,3 +112,18 @@ def test_on_a_phone_they_are_inside_the_frame_and_below_the_bar(page: Page, serv
             assert box["x"] + box["width"] <= stage["x"] + stage["width"]
             assert box["y"] >= stage["y"]
             assert box["y"] + box["height"] <= stage["y"] + stage["height"]
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (844, 390), (390, 844), (480, 270)])
+def test_in_another_page_they_overlap_neither_the_tools_nor_the_sound_button(
+    page: Page, server: FakeServer, size: tuple[int, int]
+) -> None:
+    server.script.read_only, server.script.sounds = READ_ONLY, {"music": 44100}
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.goto(f"{server.url}?embed")
+    expect(values(page)).to_have_count(5)
+    expect(page.get_by_role("switch", name="Sound")).to_be_visible()
+    expect(page.locator(".tools")).to_be_attached()
+    top = page.locator(".values").evaluate("values => values.getBoundingClientRect().top")
+    for part in (".tools", "#listen"):
+        assert page.locator(part).evaluate("part => part.getBoundingClientRect().bottom") <= top
