@@ -22,10 +22,13 @@ export class Drawer {
     fadeWhenIdle();
   }
 
-  /** Show the drawer of a model as the user left it, at first open or closed; the next session leaves it as it is. */
-  begin(model, open) {
+  /**
+   * Show the drawer of a model as the user left it, at first `open` or closed; the next session with the same `maySend`
+   * leaves it as it is. A client that may not send anything needs no controls.
+   */
+  begin(model, { open, maySend }) {
     this.#button.hidden = false;
-    const isViewer = new URLSearchParams(location.search).get("role") === "viewer";
+    const isViewer = !maySend || new URLSearchParams(location.search).get("role") === "viewer";
     const name = isViewer ? `${model} (viewer)` : model;
     if (name === this.#name) return;
     this.#name = name;

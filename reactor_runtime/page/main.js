@@ -45,7 +45,7 @@ on("session", (welcome) => {
     }
     shownId = id;
     controls.restart(session.schema.events ?? {}, session.state, session.tracks);
-    drawer.begin(model ?? "", !isStage());
+    drawer.begin(model ?? "", { open: !isStage(), maySend: session.maySend });
     metrics.restart(stage.videos, hasSound);
     media.restart();
     const missing = ({ message }) => log("note", "A part of the page can't be loaded", message);

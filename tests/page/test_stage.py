@@ -70,6 +70,18 @@ def test_the_drawer_is_open_at_first_for_a_model_of_sliders_only(
     expect(page.locator("#side")).to_be_visible(visible=open_)
 
 
+def test_the_drawer_opens_for_the_first_session_that_may_send(page: Page, server: FakeServer) -> None:
+    server.script.events, server.script.role = SLIDERS, "viewer"
+    page.clock.resume()
+    page.goto(server.url)
+    expect(page.locator("#drawer")).to_be_visible()
+    expect(page.locator("#side")).to_be_hidden()
+    server.script.role = "controller"
+    server.close(1012)
+    page.get_by_role("button", name="Try now").click()
+    expect(page.locator("#side")).to_be_visible()
+
+
 def test_the_choice_is_kept_for_each_model(page: Page, server: FakeServer) -> None:
     play(page, server)
     page.get_by_role("button", name="Controls").click()
