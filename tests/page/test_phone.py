@@ -9,7 +9,7 @@ from itertools import combinations
 import pytest
 from playwright.sync_api import Browser, FloatRect, Page, expect
 
-from .bound import WALKER
+from .bound import PAINTER, WALKER
 from .conftest import open_page
 from .fake_server import FakeServer
 from .reloads import RELOADS
@@ -171,6 +171,27 @@ def test_the_tools_are_a_menu_with_names(phone: Page, server: FakeServer) -> Non
     more.tap()
     phone.locator("canvas").tap()
     expect(save).to_be_hidden()
+
+def test_upright_without_sticks_the_hints_are_below_the_frame(phone: Page, server: FakeServer) -> None:
+    server.script.model, server.script.events = "painter", {"drop": PAINTER["drop"]}
+    connected(phone, server)
+    hint, frame = (phone.locator(part).bounding_box() for part in (".caps", "canvas"))
+    assert hint is not None
+    assert frame is not None
+    assert 0 <= hint["y"] - (frame["y"] + frame["height"]) <= 20
+
+
+def test_on_its_side_examples_leave_their_room_to_the_frame(phone: Page, server: FakeServer) -> None:
+    prompt = SCHEMA["set_prompt"]["parameters"]["properties"]["prompt"] | {"examples": ["a fox", "a reef"]}
+    server.script.events = {**SCHEMA, "set_prompt": setter("prompt", "", prompt)}
+    connected(phone, server)
+    example = phone.get_by_role("button", name="a reef")
+    expect(example).to_be_visible()
+    phone.set_viewport_size({"width": 844, "height": 390})
+    expect(example).to_be_hidden()
+    phone.locator(".prompt textarea").tap()
+    expect(example).to_be_visible()
+
 
 
 @pytest.mark.parametrize("size", [(390, 844), (390, 560), (844, 342)])
