@@ -118,6 +118,21 @@ def test_a_short_name_is_whole_beside_the_figures(phone: Page, server: FakeServe
     assert phone.locator("#model").evaluate("name => name.scrollWidth <= name.clientWidth")
 
 
+@pytest.mark.parametrize("size", [(390, 844), (844, 390)], ids=["upright", "on its side"])
+@pytest.mark.parametrize("ends", [False, True], ids=["playing", "ended"])
+def test_the_bar_cuts_no_text_off(phone: Page, server: FakeServer, size: tuple[int, int], ends: bool) -> None:
+    server.script.model, server.script.sounds = "my-pipeline", {"music": 44100}
+    connected(phone, server)
+    phone.get_by_role("button", name="Controls").tap()
+    phone.set_viewport_size({"width": size[0], "height": size[1]})
+    if ends:
+        server.close(1012)
+        expect(phone.locator("#notice-headline")).to_have_text("The server is restarting")
+        expect(phone.get_by_role("button", name="Share clip")).to_be_visible()
+    for part in phone.locator("#model, #role").all():
+        assert part.evaluate("part => part.scrollWidth <= part.clientWidth"), part.text_content()
+
+
 def test_the_figures_do_not_cover_the_error_of_a_reload(phone: Page, server: FakeServer) -> None:
     server.script.reload = RELOADS["failed"]
     connected(phone, server)
@@ -157,21 +172,6 @@ def test_upright_sticks_and_prompt_leave_the_frame_free(phone: Page, server: Fak
     expect(phone.locator("canvas")).to_be_in_viewport(ratio=1)
 
 
-def test_the_tools_are_a_menu_with_names(phone: Page, server: FakeServer) -> None:
-    connected(phone, server)
-    save, more = phone.get_by_role("button", name="Save the frame"), phone.locator(".tools-more")
-    expect(save).to_be_hidden()
-    more.tap()
-    expect(save).to_contain_text("Save the frame")
-    expect(save).to_be_in_viewport(ratio=1)
-    save.focus()
-    phone.keyboard.press("Escape")
-    expect(save).to_be_hidden()
-    expect(more).to_be_focused()
-    more.tap()
-    phone.locator("canvas").tap()
-    expect(save).to_be_hidden()
-
 def test_upright_without_sticks_the_hints_are_below_the_frame(phone: Page, server: FakeServer) -> None:
     server.script.model, server.script.events = "painter", {"drop": PAINTER["drop"]}
     connected(phone, server)
@@ -192,6 +192,21 @@ def test_on_its_side_examples_leave_their_room_to_the_frame(phone: Page, server:
     phone.locator(".prompt textarea").tap()
     expect(example).to_be_visible()
 
+
+def test_the_tools_are_a_menu_with_names(phone: Page, server: FakeServer) -> None:
+    connected(phone, server)
+    save, more = phone.get_by_role("button", name="Save the frame"), phone.locator(".tools-more")
+    expect(save).to_be_hidden()
+    more.tap()
+    expect(save).to_contain_text("Save the frame")
+    expect(save).to_be_in_viewport(ratio=1)
+    save.focus()
+    phone.keyboard.press("Escape")
+    expect(save).to_be_hidden()
+    expect(more).to_be_focused()
+    more.tap()
+    phone.locator("canvas").tap()
+    expect(save).to_be_hidden()
 
 
 @pytest.mark.parametrize("size", [(390, 844), (390, 560), (844, 342)])

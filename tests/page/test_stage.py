@@ -121,6 +121,7 @@ IN_USE: dict[str, Callable[[Page, FakeServer], object]] = {
     "the mouse is over a plate": lambda page, _: page.locator(".status").hover(),
     "the links are open": lambda page, _: page.get_by_role("button", name="Links").click(),
     "an error is shown": lambda _, server: server.broadcast("reactor.error", code="model_slow", message="too slow"),
+    "the error of a reload is shown": lambda _, server: server.report_reload(RELOADS["failed"]),
     "the drawer is open": lambda page, _: page.get_by_role("button", name="Controls").click(),
 }
 
@@ -131,9 +132,10 @@ def test_plates_stay_while(page: Page, server: FakeServer, use: str) -> None:
     IN_USE[use](page, server)
     if use == "an error is shown":
         expect(page.locator("#drawer[data-error]")).to_be_attached()
+    if use == "the error of a reload is shown":
+        expect(page.locator(".reload")).to_be_visible()
     if use == "the drawer is open":
         page.mouse.move(300, 300)
-    "the error of a reload is shown": lambda _, server: server.report_reload(RELOADS["failed"]),
     wait_s(page, 2 * FADE_S)
     expect_faded(page, False)
 
@@ -144,8 +146,6 @@ def test_a_mouse_that_has_clicked_a_tool_does_not_keep_the_plates(page: Page, se
     page.locator(".metrics-chip").click()
     page.mouse.move(600, 300)
     wait_s(page, FADE_S)
-    if use == "the error of a reload is shown":
-        expect(page.locator(".reload")).to_be_visible()
     expect_faded(page, True)
 
 
