@@ -97,6 +97,37 @@ def test_a_viewer_gets_the_latest_frame_of_the_seat_that_it_changes_to(tmp_path:
     assert printed == "0 0 true,1 0 true,0 0 true\n"
 
 
+SEATED = """
+const { connect } = await import(process.env.CLIENT);
+let socket;
+class Scripted {
+  protocol = "reactor.v1";
+  constructor() { socket = this; }
+  send() {}
+  close() {}
+}
+const session = connect("http://127.0.0.1:9", { WebSocket: Scripted });
+const say = (type, data) => socket.onmessage({ data: JSON.stringify({ type, data }) });
+const steps = [];
+const ready = session.ready().then(() => steps.push(`ready ${session.welcome.clients}`));
+socket.onopen({});
+const schema = { events: {}, messages: {} };
+const client = { client: "c-1", role: "controller", seat: 0, seats: 2, room: "duel" };
+say("reactor.welcome", { ...client, session: "s-1", model: "m", tracks: [], schema, state: {}, limits: {} });
+await new Promise(setImmediate);
+steps.push("seats");
+say("reactor.seats", { room: "duel", clients: ["c-1", null], away: [] });
+await ready;
+console.log(steps.join());
+session.close();
+"""
+
+
+def test_the_clients_in_the_seats_are_known_when_a_session_is_ready() -> None:
+    printed = node("--input-type=module", "-e", SEATED, CLIENT=(CLIENT / "reactor.js").as_uri())
+    assert printed == "seats,ready c-1,\n"
+
+
 REDIRECTED = """
 const { connect } = await import(process.env.CLIENT);
 const session = connect(process.env.SERVER);

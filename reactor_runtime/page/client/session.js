@@ -121,6 +121,11 @@ export class Session extends EventTarget {
     return this.#connection.rttMs;
   }
 
+  /** Whether the message about the clients in several seats, which follows the welcome, has come. */
+  get #knowsSeats() {
+    return !(this.id && this.welcome.seats > 1) || !!this.welcome.clients;
+  }
+
   ready(options) {
     return this.#ready(options?.signal, this.#over ? null : this.#scope);
   }
@@ -138,10 +143,10 @@ export class Session extends EventTarget {
         if (this.#scope !== lost) scope ??= this.#scope;
         if (signal?.aborted) settle(reject, signal.reason);
         else if (scope?.signal.aborted) settle(reject, scope.signal.reason);
-        else if (scope && this.role === this.#role) settle(resolve, this);
+        else if (scope && this.role === this.#role && this.#knowsSeats) settle(resolve, this);
         else if (this.#over) settle(reject, this.#scope.signal.reason);
       };
-      this.addEventListener("status", check, { signal: over.signal });
+      for (const name of ["status", "seats"]) this.addEventListener(name, check, { signal: over.signal });
       signal?.addEventListener("abort", check, { signal: over.signal });
       check();
     });
