@@ -94,14 +94,16 @@ def check_copy(version: Version) -> None:
         raise LoadError(f"{model.__name__} can't be copied: {error}", hint=hint, where=location_of(model)) from error
 
 
-def as_loaded(version: Version) -> Version:
+def as_loaded(version: Version, fps: float | None) -> Version:
     """Return a version with the tracks, the number of seats and the rate that its `load()` has set.
 
+    `fps` is the rate that it has given the output, None if it has given none; it may also assign one to the class.
     Raises LoadError for tracks that clash, for a wrong number of seats, and for a wrong rate.
     """
     contract = with_made_outputs(version.contract, version.model)
-    fps = _assigned_rate(contract)
-    return replace(version, contract=contract.with_seats(_loaded_seats(version.model)), assigned_fps=fps)
+    assigned = _assigned_rate(contract)
+    contract = contract.with_seats(_loaded_seats(version.model))
+    return replace(version, contract=contract, assigned_fps=assigned if fps is None else fps)
 
 
 def _assigned_rate(contract: Contract) -> float | None:

@@ -74,6 +74,7 @@ class Host:
         if is_shared:
             # Each slot has attached its inputs and calls; `load()` and the warm-up use those of the first.
             self.slots[0].attach(served.version)
+        self.slots[0].pace.begin_load()
 
     @property
     def reloader(self) -> Reloader | None:
@@ -99,11 +100,14 @@ class Host:
             stack.callback(setattr, self, "loads_again", False)
             config = model_config(contract.model, given, project)
             made = Version(author.make_model(contract, config.values, project), contract, config.values)
+            pace = self.slots[0].pace
+            stack.callback(pace.end_load)
+            pace.begin_load()
             try:
                 self.slots[0].attach(made)
                 author.call_load(made.model, config, project)
                 contract.style.check_loaded(made.model)
-                loaded = author.as_loaded(made)
+                loaded = author.as_loaded(made, pace.loaded_fps)
                 if loaded.contract.seats != self.slots[0].served.contract.seats:
                     raise errors.LoadError(OTHER_SEATS, where=location_of(contract.model, "load"))
             except errors.ReactorError:
@@ -116,7 +120,7 @@ class Host:
 
         Where several sessions share the model, each slot serves a copy of it after the warm-up.
         """
-        loaded = author.as_loaded(self.served.version)
+        loaded = author.as_loaded(self.served.version, self.slots[0].pace.loaded_fps)
         if self.step_turns is not None:
             self.served.version = loaded
         self.slots[0].serve_version(loaded)

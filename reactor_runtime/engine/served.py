@@ -16,7 +16,7 @@ from reactor_runtime.authoring.styles.model import Model
 class Version:
     """Hold an instance of the author's class, its contract, and the config that it was loaded with.
 
-    `assigned_fps` is the rate that its `load()` has assigned to the class, None if there is none.
+    `assigned_fps` is the rate that its `load()` has assigned to the class or the output, None if there is none.
     """
 
     model: Model

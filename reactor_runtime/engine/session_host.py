@@ -100,6 +100,7 @@ class SessionHost:
             works_ahead=parts.works_ahead,
         )
         self.pause_steps = self._emitter.pause
+        self.pace = self._emitter.pace
         self._state = SessionState(served, sink.send)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._file_hook = FileHook(served, self.uploads, clock, self._check)

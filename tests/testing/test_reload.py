@@ -784,8 +784,9 @@ def shown_in_a_second(studio: Studio[Any]) -> int:
     return len(studio.frames)
 
 
-def test_the_rate_that_a_load_assigns_lasts_until_code_without_it_is_loaded(project: Project) -> None:
-    weights, assigned = "self.weights = object()", "type(self).fps = 5"
+@pytest.mark.parametrize("assigned", ["type(self).fps = 5", "self.output.fps = 5"], ids=["class", "output"])
+def test_the_rate_that_a_load_assigns_lasts_until_code_without_it_is_loaded(project: Project, assigned: str) -> None:
+    weights = "self.weights = object()"
     project.write(MODEL)
     with Studio(project.model()) as studio:
         studio.connect()
@@ -802,12 +803,13 @@ def test_the_rate_that_a_load_assigns_lasts_until_code_without_it_is_loaded(proj
         assert shown_in_a_second(studio) == 10
 
 
-def test_code_that_fails_leaves_no_rate_that_its_load_has_assigned(project: Project) -> None:
+@pytest.mark.parametrize("assigned", ["type(self).fps = 5", "self.output.fps = 5"], ids=["class", "output"])
+def test_code_that_fails_leaves_no_rate_that_its_load_has_assigned(project: Project, assigned: str) -> None:
     project.write(MODEL)
     with Studio(project.model()) as studio:
         studio.connect()
         assert shown_in_a_second(studio) == 10
-        project.write(MODEL, ("self.weights = object()", "type(self).fps = 5"), ("red = 10", "red = 1 // 0"))
+        project.write(MODEL, ("self.weights = object()", assigned), ("red = 10", "red = 1 // 0"))
         with pytest.raises(ZeroDivisionError):
             reload_and_run(studio)
         assert shown_in_a_second(studio) == 10

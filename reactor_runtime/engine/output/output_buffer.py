@@ -36,7 +36,7 @@ class OutputBuffer:
     @property
     def fps(self) -> float:
         """Return the rate at which frames are shown, in frames per second."""
-        return self._emitter.pace.schedule.fps
+        return self._emitter.pace.fps
 
     @fps.setter
     def fps(self, fps: float) -> None:

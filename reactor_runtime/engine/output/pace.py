@@ -53,6 +53,9 @@ class Pace:
         self._is_chosen_now = False
         self._warned = self._bounded = False
         self._in_session = False
+        self._is_loading = False
+        # The rate that `load()` has set, None if it has set none.
+        self.loaded_fps: float | None = None
         # Whether the newest output was made from a new frame of a camera, and no frame was skipped before it.
         self.follows_input = False
         # When a session began whose time is that of its frames and sound; None where it is that of the clock.
@@ -81,6 +84,7 @@ class Pace:
 
         The reserve is estimated anew: other code takes other times.
         """
+        self.end_load()
         version, before = self._served.version, self._rates
         self._rates = version.fps, version.contract.max_fps
         self._reset_reserve()
@@ -92,8 +96,23 @@ class Pace:
             self.schedule.set_fps(self._fps or self.schedule.fps)
         self._sound_lines: dict[TrackSpec, SoundLine] = {**self._new_sound_lines(), **self._sound_lines}
 
+    def begin_load(self) -> None:
+        """Keep the rate that is set from now on for the version whose `load()` sets it."""
+        self._is_loading, self.loaded_fps = True, None
+
+    def end_load(self) -> None:
+        self._is_loading = False
+
+    @property
+    def fps(self) -> float:
+        """Return the rate at which frames are shown, in `load()` the rate that it has set."""
+        return self.loaded_fps if self._is_loading and self.loaded_fps is not None else self.schedule.fps
+
     def set_fps(self, fps: float) -> None:
         """Fix the rate from the next frame on, outside a session for all sessions; ValueError if it isn't above 0."""
+        if self._is_loading:
+            self.loaded_fps = Schedule(fps).fps
+            return
         self.schedule.set_fps(fps)
         self._fixed = self._is_chosen_now = True
         if not self._in_session:
