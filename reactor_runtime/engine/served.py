@@ -10,6 +10,8 @@ from typing import Any
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.tracks.inputs import Input
+from reactor_runtime.authoring.tracks.tracks import tracks_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,13 +34,16 @@ class Version:
     def copied(self) -> Version:
         """Return this version with a shallow copy of its instance: all that `load()` has made is shared.
 
-        Methods of the instance that are stored in its attributes become those of the copy.
+        Methods of the instance that are stored in its attributes become those of the copy. An object in place of an
+        input is copied too if an attribute has that input, which is to be replaced; any other one would read what is
+        for another session, and is left out.
         """
         model = copy.copy(self.model)
         for name, value in vars(self.model).items():
             vars(model)[name] = _bound_to(model, self.model, value)
-        # Its inputs are to be replaced, whatever `load()` has made of them: each session has its own.
-        vars(model).pop("_reactor_inputs", None)
+        for attribute, made in self.model._reactor_inputs.items():
+            if (wrapper := vars(self.model).get(attribute)) is not made:
+                vars(model)[attribute] = copy.copy(wrapper) if _has_input(wrapper, made) else made
         return replace(self, model=model)
 
 
@@ -58,6 +63,12 @@ class ServedModel:
     @property
     def contract(self) -> Contract:
         return self.version.contract
+
+
+def _has_input(wrapper: object, made: Input) -> bool:
+    """Return whether an attribute of an author's object is an input, or the buffer of one of its tracks."""
+    ids = {id(made), *(id(getattr(made, track.name)) for track in tracks_of(type(made)))}
+    return any(id(value) in ids for value in getattr(wrapper, "__dict__", {}).values())
 
 
 def _bound_to(model: Model, former: Model, value: Any) -> Any:

@@ -25,10 +25,12 @@ from reactor_runtime.engine.host_parts import HostParts, Outlet
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.errors import LoadError
 from reactor_runtime.interface import (
+    Input,
     InputState,
     ReactorApp,
     ReactorModel,
     ReactorPipeline,
+    Video,
     connected,
     event,
 )
@@ -471,6 +473,55 @@ async def test_an_exception_of_one_session_ends_that_one_alone(tmp_path: Path) -
     await sharing.begin(0, session="t")
     await sharing.play(0.2)
     assert sharing.sinks[0].shown[-1].bundle.session == "t-0"
+    await sharing.stop()
+
+
+class Camera(Input):
+    webcam: Video
+
+
+class Wrapper:
+    """Keeps what a session has read beside an input, and weights that all sessions share."""
+
+    def __init__(self, inputs: Camera) -> None:
+        self.inputs, self.webcam, self.weights = inputs, inputs.webcam, [1.0]
+
+
+class Wrapping(ReactorPipeline):
+    """Puts an object in place of its input, and sets a rate, in `load()`."""
+
+    state: Level
+    inputs: Camera
+    output: Picture
+
+    def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002
+        self.inputs: Any = Wrapper(self.inputs)
+        self.output.fps = 20  # type: ignore[attr-defined]  # the annotation declares the tracks
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            yield Picture(video=frame(1))
+
+
+async def test_each_session_has_its_inputs_in_the_object_that_load_has_put_in_place_of_them(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Wrapping, 3, tmp_path)
+    await sharing.begin(0, 1, 2)
+    models: list[Any] = [slot.served.model for slot in sharing.host.slots]
+    assert len({id(model.inputs) for model in models}) == len({id(model.inputs.webcam) for model in models}) == 3
+    for model in models:
+        assert type(model.inputs) is Wrapper
+        assert model.inputs.webcam is model.inputs.inputs.webcam
+        assert model.inputs.weights is models[0].inputs.weights
+    await sharing.stop()
+
+
+async def test_each_session_has_the_rate_that_load_has_given_the_output(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Wrapping, 2, tmp_path)
+    await sharing.begin(0, 1)
+    await sharing.play(1.0)
+    since = sharing.clock.now()
+    await sharing.play(2.0)
+    assert [len(gaps(sink, since)) for sink in sharing.sinks] == [pytest.approx(40, abs=2)] * 2
     await sharing.stop()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType, MappingProxyType
 from typing import Any
@@ -89,7 +89,8 @@ class Inputs:
     def attach(self, model: Model, contract: Contract) -> None:
         """Assign a buffer to each input track of a model; tracks of the same name and kind keep their buffers.
 
-        Reads are counted from 0 again. An object that the author has assigned in place of an input stays.
+        Reads are counted from 0 again. An object that the author has assigned in place of an input stays; in its
+        attributes the inputs and buffers of another session are replaced by those of this one.
         """
         specs = {track.name: track for kind in contract.inputs.values() for track in tracks_of(kind)}
         kinds: dict[str, str] = {name: track.kind for name, track in specs.items()}
@@ -114,11 +115,17 @@ class Inputs:
         replaced = {attribute for attribute, made in before.items() if vars(model).get(attribute) is not made}
         given: dict[str, Input] = {}
         for attribute, kind in contract.inputs.items():
-            if attribute in replaced:
-                given[attribute] = before[attribute]
+            own = {track.name: buffers[track.name] for track in tracks_of(kind)}
+            if attribute not in replaced:
+                given[attribute] = make_input(kind, own)
+                setattr(model, attribute, given[attribute])
                 continue
-            given[attribute] = make_input(kind, {track.name: buffers[track.name] for track in tracks_of(kind)})
-            setattr(model, attribute, given[attribute])
+            given[attribute] = former = before[attribute]
+            if any(getattr(former, name) is not buffer for name, buffer in own.items()):
+                # Those of another session: the model is a copy of the loaded one.
+                given[attribute] = make_input(kind, own)
+                others = {id(getattr(former, name)): buffer for name, buffer in own.items()}
+                _replace_in(getattr(model, attribute), {id(former): given[attribute], **others})
         model._reactor_inputs = MappingProxyType(given)
 
     def _make_buffer(self, track: TrackSpec) -> Buffer:
@@ -335,3 +342,10 @@ def _check(track: str, kind: str, array: object) -> NDArray[Any]:
 
 def _report(on_bad: Callable[[str, Exception], None], track: str, _item: object, error: Exception) -> None:
     on_bad(track, error)
+
+
+def _replace_in(wrapper: object, others: Mapping[int, object]) -> None:
+    """Give an author's object other values in the attributes whose value has one of these ids."""
+    for name, value in tuple(getattr(wrapper, "__dict__", {}).items()):
+        if id(value) in others:
+            setattr(wrapper, name, others[id(value)])
