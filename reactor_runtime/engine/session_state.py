@@ -45,7 +45,6 @@ class SessionState:
         if count == len(self.seats):
             return
         self.seats = [Seat(number) for number in range(count)]
-        self._sent = [{} for _ in range(1 + count)]
 
     def begin(self, session: ModelSession) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Make the states of a session and return the public fields: of that for all, and of each seat that has one."""

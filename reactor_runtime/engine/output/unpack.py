@@ -68,7 +68,7 @@ class UnpackedBundle(dict[TrackSpec, Payload]):
 class ByTrack:
     """Hold payloads by the keys of their tracks, as the block style hands them over.
 
-    `metadata` has the JSON text of each frame of a track, "" for none.
+    `metadata` has the JSON text of each frame of a track, "" for none, or one text for all frames.
     """
 
     payloads: Mapping[str, object]
@@ -191,13 +191,13 @@ def metadata_by_track(bundles: Sequence[UnpackedBundle]) -> Metadata:
 
 
 def _texts(track: TrackSpec, frames: Payload, metadata: object) -> list[str]:
-    """Return the metadata of each frame of a payload as JSON text, "" for none."""
+    """Return the metadata of each frame of a payload as JSON text, "" for none; one text alone is that of all."""
     name = track.key
     if track.kind != "video":
         raise ValueError(f"{name}: metadata goes with frames, not with sound: give the samples alone")
     count = len(frames) if not isinstance(frames, JpegFrame) and frames.ndim == BATCH else None
     if not isinstance(metadata, list | tuple):
-        return [metadata_text(name, metadata)] * (count or 1)
+        return [metadata_text(name, metadata)]
     if count is None:
         raise ValueError(f"{name}: metadata is a list, and the payload one frame: give a dict or bytes")
     if len(metadata) != count:

@@ -89,6 +89,56 @@ def test_an_output_without_tracks_shows_nothing(output: Output) -> None:
     assert not any(unpack(OneTrack, output))
 
 
+class WithTrackless(ReactorPipeline):
+    state: State
+    output: Picture | Trackless
+
+
+def test_an_output_without_tracks_does_not_make_a_raw_frame_ambiguous() -> None:
+    assert list(unpack(WithTrackless, frame(1))[0]) == ["video"]
+
+
+def test_a_frame_with_long_sound_is_one_bundle() -> None:
+    (bundle,) = unpack(TwoTracks, Both(video=frame(1), audio=np.zeros(10 * 48_000, np.int16)))
+    assert bundle["audio"].shape == (1, 10 * 48_000)
+
+
+class Seats(ReactorPipeline):
+    state: State
+    output: Picture
+    seats: Any = 2
+
+
+def by_key(output: object) -> list[dict[str, tuple[int, str]]]:
+    """Return the level of each frame of two seats, and its metadata, by the keys of the tracks."""
+    return [
+        {
+            track.key: (int(array[0, 0, 0]), bundle.beside.metadata.get(track.key, ""))
+            for track, array in bundle.arrays.items()
+        }
+        for bundle in Unpack(Contract.of(Seats))(output)
+    ]
+
+
+def test_each_seat_gets_its_frames_with_their_metadata() -> None:
+    first, second = TrackPayload(frame(1), metadata={"n": 1}), TrackPayload(frame(2), metadata={"n": 2})
+    one, two = (1, '{"n":1}'), (2, '{"n":2}')
+    assert by_key([first, second]) == [{"video@0": one, "video@1": two}]
+    assert by_key([None, Picture(video=second)]) == [{"video@1": two}]
+    assert by_key(first) == [{"video": one}]
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_list_has_one_output_for_each_seat(count: int) -> None:
+    with pytest.raises(ValueError, match=f"got a list of {count} outputs, and the session has 2 seats"):
+        by_key([frame(1)] * count)
+
+
+def test_a_list_is_no_output_without_seats() -> None:
+    with pytest.raises(TypeError, match="video: got list"):
+        unpack(OneTrack, [frame(1)])
+
+
 @pytest.mark.parametrize("model", [TwoTracks, TwoOutputs])
 def test_a_raw_frame_for_several_tracks_is_refused(model: type[ReactorPipeline]) -> None:
     with pytest.raises(TypeError, match="a raw frame needs exactly one Output with one track, this model has"):
