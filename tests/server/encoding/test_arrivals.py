@@ -35,6 +35,40 @@ def test_a_single_stall_does_not_lengthen_the_gap() -> None:
     assert measure.gap_s == pytest.approx(0.03)
 
 
+def test_nothing_is_measured_of_acknowledgements_at_one_time() -> None:
+    arrivals = Arrivals()
+    for _ in range(3):
+        arrivals.add_acknowledgement(1, 1000, 0.01, 5.0, 1.0)
+    assert arrivals.measure() is None
+
+
+def test_a_measure_spans_the_time_that_is_looked_back() -> None:
+    arrivals = Arrivals()
+    for at in (0.0, 0.3, 0.6, 0.9, 1.2):
+        arrivals.add_acknowledgement(1, 1000, 0.01, at, 1.0)
+    measure = arrivals.measure()
+    assert measure is not None
+    assert (measure.acknowledgements, measure.span_s) == (5, 1.2)
+
+
+def test_the_gap_is_that_of_the_frames_acknowledged_at_its_end() -> None:
+    arrivals = Arrivals()
+    for number, frames in enumerate((1, 4, 1, 4)):
+        arrivals.add_acknowledgement(frames, 1000, 0.01, number * 0.5, 5.0)
+    measure = arrivals.measure()
+    assert measure is not None
+    assert measure.gap_s == 0.125
+
+
+def test_reset_drops_acknowledgements_and_skips() -> None:
+    arrivals = Arrivals()
+    for at in (0.0, 0.1):
+        arrivals.add_acknowledgement(1, 1000, 0.01, at, 1.0)
+        arrivals.frame_skipped(at)
+    arrivals.reset()
+    assert (arrivals.measure(), arrivals.skips) == (None, 0)
+
+
 def test_old_acknowledgements_are_dropped_except_the_last_two() -> None:
     arrivals = Arrivals()
     for at in (0.0, 0.1, 0.2, 5.0, 9.0):
@@ -60,7 +94,7 @@ def test_the_latest_acknowledgements_show_a_network_that_became_slow() -> None:
     arrivals = Arrivals()
     for number in range(20):
         arrivals.add_acknowledgement(1, 1000, 0.01, number / 20, 1.0)
-    for at in (1.05, 1.1, 1.15, 1.25, 1.3, 1.35):
+    for at in (0.72, 1.05, 1.1, 1.15, 1.25, 1.3, 1.35):
         arrivals.frame_skipped(at)
     for at in (1.2, 1.4):
         arrivals.add_acknowledgement(1, 1000, 0.2, at, 1.0)
@@ -70,6 +104,14 @@ def test_the_latest_acknowledgements_show_a_network_that_became_slow() -> None:
     assert whole.gap_s == pytest.approx(0.05)
     assert latest.skips == pytest.approx(0.75)
     assert latest.gap_s == pytest.approx(0.2)
+
+
+def test_fewer_acknowledgements_than_the_latest_that_are_asked_for_give_no_measure() -> None:
+    arrivals = Arrivals()
+    for at in (0.0, 0.1):
+        arrivals.add_acknowledgement(1, 1000, 0.01, at, 1.0)
+    assert arrivals.measure(3) is None
+    assert arrivals.measure(2) is not None
 
 
 def test_the_skips_of_a_silent_client_are_bounded() -> None:
