@@ -96,7 +96,7 @@ class JpegContainer:
             return None
         # The length includes itself and not the marker before it.
         end: int = 4 + length
-        if length < 2 + len(_MAGIC) or end > len(data):
+        if end > len(data):
             raise _bad("truncated reactor header")
         return end
 

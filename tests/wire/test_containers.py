@@ -159,6 +159,49 @@ def test_another_programs_app15_is_left_alone() -> None:
     assert detach(data) == (None, data)
 
 
+def test_the_same_fields_in_another_segment_box_chunk_or_file_are_left_alone() -> None:
+    comment = b"\xff\xd8\xff\xfe" + attach(HEADER, FILES["jpeg"])[4:]
+    assert detach(comment) == (None, comment)
+    box = struct.pack(">I", 24) + b"uuid" + b"someone else's  " + FILES["mp4"]
+    assert container_of(box) is None
+    short = b"\x93NUMPYREACTOR\0"
+    assert detach(short) == (None, short)
+    inner = b"\0\0\0\x08ftyp" + box
+    assert detach(inner) == (None, inner)
+
+
+def test_a_header_after_the_first_sample_is_left_alone() -> None:
+    chunk, box = attach(HEADER, FILES["wav"])[12 : 20 + len(HEADER.pack()) + 1], user_box(HEADER.pack())
+    wav = FILES["wav"][:4] + struct.pack("<I", len(FILES["wav"]) + len(chunk) - 8) + FILES["wav"][8:] + chunk
+    for file in (wav, FILES["mp4"] + box):
+        assert detach(file) == (None, file)
+
+
+def test_a_wav_of_the_largest_size_takes_no_header() -> None:
+    header = replace(HEADER, track="abc")
+    chunk = 8 + len(header.pack()) + len(header.pack()) % 2
+    largest = FILES["wav"][:4] + struct.pack("<I", 0xFFFFFFFF - chunk) + FILES["wav"][8:]
+    assert attach(header, largest)[4:8] == b"\xff\xff\xff\xff"
+    with pytest.raises(ValueError, match="WAV too long"):
+        attach(header, FILES["wav"][:4] + struct.pack("<I", 0xFFFFFFFF - chunk + 1) + FILES["wav"][8:])
+
+
+def test_a_header_at_the_end_of_a_wav_is_read() -> None:
+    fields = HEADER.pack()
+    assert WAV.read(wav_chunk(fields + b"\0", len(fields), riff=12 + len(fields) + 1)) == HEADER
+
+
+@pytest.mark.parametrize("chunks", [63, 64])
+def test_a_wav_chunk_is_found_among_the_first_64(chunks: int) -> None:
+    junk, chunk = b"junk\0\0\0\0" * chunks, wav_chunk(HEADER.pack() + b"\0", len(HEADER.pack()))[12:]
+    data = b"RIFF\xff\xff\0\0WAVE" + junk + chunk
+    if chunks < 64:
+        assert WAV.read(data) == HEADER
+        return
+    with pytest.raises(WireError, match="more than 64 chunks"):
+        WAV.read(data)
+
+
 def test_wav_chunk_is_found_behind_another() -> None:
     odd = b"LIST\3\0\0\0abc\0"
     wav = FILES["wav"]
@@ -234,13 +277,16 @@ HOSTILE = {
     "segment longer than the file": segment(FIELDS, 60_000),
     "segment of length 0": segment(FIELDS, 0),
     "segment shorter than the magic": segment(FIELDS, 9),
+    "segment shorter than the magic, with fields": segment(FIELDS, 9) + FILES["jpeg"],
     "segment without fields": segment(b""),
     "fields cut off": segment(FIELDS[:26]),
+    "version 0": segment(b"\0" + FIELDS[1:]),
     "version 2": segment(b"\2" + FIELDS[1:]),
     "name longer than the segment": segment(FIELDS[:26] + b"\xff" + FIELDS[27:]),
     "name not UTF-8": segment(FIELDS[:27] + b"\xff" * 10),
     "chunk longer than the file": wav_chunk(FIELDS, 0xFFFFFFFF),
     "chunk a little longer than the file": wav_chunk(FIELDS, len(FIELDS) + 20),
+    "chunk a little longer than the RIFF": wav_chunk(FIELDS + b"\0", len(FIELDS), riff=12 + len(FIELDS)),
     "chunk longer than the RIFF": wav_chunk(FIELDS, riff=10),
     "chunk of an even size longer than the RIFF": wav_chunk(FIELDS + b" ", riff=10),
     "chunk without fields": wav_chunk(b""),
@@ -254,6 +300,8 @@ HOSTILE = {
     "trailer longer than the array": npy_with(FIELDS, 60_000),
     "trailer without fields": npy_with(b""),
     "trailer of version 2": npy_with(b"\2" + FIELDS[1:]),
+    "more metadata than a JPEG holds, in an array": npy_with(FIELDS + bytes(65_489)),
+    "trailer with the magic of the array": npy_with(b"", len(FILES["npy"]) - 5),
     "trailer longer than the file": npy_with(FIELDS, 0xFFFFFFFF),
     "endless chunks": b"RIFF\xff\xff\xff\xffWAVE" + b"junk\0\0\0\0" * 100_000,
 }
