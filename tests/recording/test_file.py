@@ -163,6 +163,51 @@ def test_a_recording_is_complete_up_to_its_end_or_where_it_was_kept(
     assert read_recording(path).complete is complete
 
 
+def test_a_recording_that_goes_on_after_it_was_kept_is_not_complete(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(written([KeptEntry(3, 0), EventEntry(4, "turn", "{}")], finished=False))
+    assert not read_recording(path).complete
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        EventEntry(5, "turn", "{}"),
+        ReadEntry(5, "camera", 1, ()),
+        ReloadEntry(5, "applied", waiting=False, config=""),
+        ErrorEntry(5, "the model failed"),
+        OutputEntry(5, {"main_video": ["2x4x3:ff"]}),
+        EndEntry(5),
+    ],
+    ids=lambda entry: type(entry).__name__,
+)
+def test_a_replay_makes_the_steps_up_to_the_last_entry_of_any_kind(entry: Entry, tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(written([EventEntry(1, "turn", "{}"), entry, MessageEntry(6, "nudged", {})], finished=False))
+    assert read_recording(path).steps == 5
+
+
+def test_the_files_and_configs_of_a_recording_follow_its_reloads(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    reloads: list[Entry] = [
+        ReloadEntry(1, "loaded", waiting=False, config="a: 1", files={"pipeline.py": "cd"}),
+        ReloadEntry(2, "applied", waiting=False, config="a: 2", files={"pipeline.py": "cd", "new.py": "01"}),
+        ReloadEntry(3, "loaded", waiting=False, config="a: 3", files={"new.py": "01"}),
+    ]
+    path.write_bytes(written(reloads, finished=False))
+    recording = read_recording(path)
+    assert recording.files == {"new.py": "01"}
+    assert recording.configs == [HEADER.config, "a: 1", "a: 3"]
+    assert [each.changed for each in recording.code_changes] == [("pipeline.py",), ("new.py",), ("pipeline.py",)]
+
+
+def test_a_read_with_the_values_of_fewer_files_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(written([ReadEntry(1, "camera", 1, (b"one", b"two"), (SentValues(7),))]))
+    with pytest.raises(UsageError, match="2 files with the values of 1"):
+        read_recording(path)
+
+
 def test_damaged_pixels_are_refused_with_the_path(tmp_path: Path) -> None:
     content = bytearray(written(ENTRIES))
     # The number that begins data of Zstandard.
