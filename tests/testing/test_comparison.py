@@ -106,6 +106,7 @@ def test_another_number_of_frames_is_a_difference(made: tuple[int, ...], count: 
 
 def test_a_track_that_is_new_or_gone_is_a_difference() -> None:
     result = compared(recorded(output(1, 5, left=1)), (1, pieces(5) | pieces(1, track="right")))
+    assert (result.different, result.others, result.total) == (0, 2, 2)
     assert texts(result) == ["step 1: left has 0 frames, not 1", "step 1: right has 1 frames, not 0"]
 
 
