@@ -118,7 +118,10 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": not request.complete}
 
     async def send(self, message: Message) -> None:
-        """Write a part of the response, and wait until the kernel has accepted it."""
+        """Write a part of the response, and wait until the kernel has accepted it.
+
+        The next request is served after that: responses that the client does not read would pile up.
+        """
         if self._connection is None or self._over:
             return
         if message["type"] == "http.response.start":
@@ -136,9 +139,8 @@ class Exchange:
             body = (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + (b"" if more else b"0\r\n\r\n")
         if head or body:
             self._connection.write(head + body)
-        if more:
-            await self._connection.writable()
-        else:
+        await self._connection.writable()
+        if not more:
             self._end()
 
     def _begin(self) -> bytes:

@@ -224,6 +224,22 @@ async def test_the_next_request_on_a_connection_has_10_s_too(protocol: HttpProto
     assert b"HTTP/1.1 408 " in wire(protocol).written
 
 
+async def test_responses_that_a_client_does_not_read_do_not_pile_up() -> None:
+    protocol = HttpProtocol(ServerConfig(Starlette(), LabelledCounter()).application, set())
+    transport = Wire()
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    protocol.pause_writing()
+    protocol.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+    await settle()
+    assert transport.written.count(b"HTTP/1.1 404 ") == 1
+    protocol.resume_writing()
+    async with asyncio.timeout(TIMEOUT_S):
+        while transport.written.count(b"HTTP/1.1 404 ") < 100:
+            await asyncio.sleep(0)
+    protocol.connection_lost(None)
+
+
 async def test_requests_of_a_proxy_are_charged_to_their_clients(timers: Timers) -> None:
     application = ServerConfig(Starlette(), LabelledCounter(), proxies=("10.0.0.1",)).application
     protocol = HttpProtocol(application, set(), cast("asyncio.AbstractEventLoop", timers))
