@@ -51,10 +51,7 @@ def replayed(model: type[Counting], directory: Path) -> tuple[FrameDiff, Replay]
     (file,) = directory.iterdir()
     recording = read_recording(file)
     diff = FrameDiff(recording)
-    add = diff.add_output
-    return diff, replay_recording(
-        recording, model, ReplayConfig({}), on_output=lambda step, pieces, _: add(step, pieces)
-    )
+    return diff, replay_recording(recording, model, ReplayConfig({}), on_output=diff.add_output)
 
 
 def test_equal_frames_have_no_pairs(tmp_path: Path) -> None:
@@ -146,9 +143,7 @@ def with_jpegs(directory: Path, left_out: Mapping[int, bytes | None]) -> Session
 
 def compared_with(recording: SessionRecording) -> tuple[FrameDiff, Replay]:
     diff = FrameDiff(recording)
-    result = replay_recording(
-        recording, Changed, ReplayConfig({}), on_output=lambda step, pieces, _: diff.add_output(step, pieces)
-    )
+    result = replay_recording(recording, Changed, ReplayConfig({}), on_output=diff.add_output)
     return diff, result
 
 
