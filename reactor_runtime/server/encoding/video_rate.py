@@ -30,6 +30,9 @@ SLOWER, STEADILY_SLOWER = 1.1, 1.04
 # In the second after a climb frames are late that wait for this share of an interval, and STEADILY_SLOWER is enough:
 # the climb is then the likely cause.
 LATE_AFTER_CLIMB = 0.25
+# A climb by STEP makes round trips longer by 0.23 of an interval where it puts the whole network to use. Near that, the
+# next climb would fail; beyond, this one has failed.
+NEAR_LIMIT, BEYOND_LIMIT = 0.2, 0.25
 # A smaller change of the rate is not worth a key.
 WORTH_A_KEY = 0.95
 # The wait before a climb: while the network may carry more, after a fall, and at most after climbs that failed.
@@ -69,9 +72,10 @@ class VideoRate:
     """Follow what one client's network carries, in bits a second.
 
     Falls to the measured rate when frames queue on their way, which two frames show, and after a climb a shorter wait
-    of two. Climbs by 30 % while the rate is in use and no frame is late: each second until a climb fails, then after
-    16 s and twice as long each time. If the round trips become shorter, the network has changed, and it climbs each
-    second again. A rate that is not in use, as with a still image, stays: it would be a guess.
+    of two. Climbs by 30 % while the rate is in use and no frame is late: each second until a climb makes round trips
+    so much longer that the next one would fail, then after 16 s, and twice as long after each one that fails. If the
+    round trips become shorter, the network has changed, and it climbs each second again. A rate that is not in use, as
+    with a still image, stays: it would be a guess.
     """
 
     def __init__(self, bits_per_s: float, now: float, patience_s: float = SOON_S) -> None:
@@ -88,6 +92,8 @@ class VideoRate:
         self.painter_s = 0.0
         # The median round trip in the second after the last change.
         self._typical_s: float | None = None
+        # The median round trip before a climb, until the climb is judged a second later.
+        self._before_climb_s: float | None = None
 
     @property
     def fastest_bits_per_s(self) -> float:
@@ -143,6 +149,8 @@ class VideoRate:
         slower = STEADILY_SLOWER if self._has_just_climbed(now) else SLOWER
         if self._late_frames >= LATE_FRAMES and min(self._gaps(LATE_FRAMES + 1)) > slower * interval_s:
             self._fall(LATE_FRAMES + 1, now)
+        elif settled and self._before_climb_s is not None:
+            self._judge_climb(_median(self._recent(now)) - self._before_climb_s, now)
         elif settled and len(self._arrived) > LATE_FRAMES and len(self._skipped) > SKIPS * LOOK_BACK_S / interval_s:
             if statistics.median(self._gaps(len(self._arrived))) > STEADILY_SLOWER * interval_s:
                 self._fall(len(self._arrived), now)
@@ -169,15 +177,28 @@ class VideoRate:
         delay_s = self._shortest[0].round_trip_s - self._shortest[0].bits * SPARE / self.bits_per_s
         taken_s = [min(gap, each.round_trip_s - delay_s) for gap, each in zip(self._gaps(count), latest, strict=True)]
         bits_per_s = SPARE * bits / max(statistics.median(taken_s), 1e-4)
-        if bits_per_s > WORTH_A_KEY * self.bits_per_s:
-            return
+        if bits_per_s <= WORTH_A_KEY * self.bits_per_s:
+            self._lower(bits_per_s, now)
+
+    def _lower(self, bits_per_s: float, now: float) -> None:
         failed = now - self._climbed_at < DOUBTED_S
         self._patience_s = min(LONGEST_S, max(DOUBTED_S, 2 * self._patience_s)) if failed else DOUBTED_S
         self._climbed_at = -math.inf
         self._change(min(bits_per_s, self.bits_per_s / STEP if failed else math.inf), now)
 
+    def _judge_climb(self, longer_s: float, now: float) -> None:
+        self._before_climb_s = None
+        interval_s = self._arrived[-1].interval_s
+        if longer_s > BEYOND_LIMIT * interval_s:
+            self._lower(self.bits_per_s / STEP, now)
+        elif longer_s > NEAR_LIMIT * interval_s:
+            self._patience_s = max(DOUBTED_S, self._patience_s)
+
+    def _recent(self, now: float) -> list[_Arrived]:
+        return [each for each in self._arrived if now - each.at <= LOOK_BACK_S]
+
     def _climb_if_due(self, now: float) -> None:
-        recent = [each for each in self._arrived if now - each.at <= LOOK_BACK_S]
+        recent = self._recent(now)
         round_trip_s = _median(recent)
         if self._typical_s is None:
             self._typical_s = round_trip_s
@@ -187,6 +208,7 @@ class VideoRate:
         if in_use and now - self._changed_at >= self._patience_s:
             self._climbed_at = now
             self._change(STEP * self.bits_per_s, now)
+            self._before_climb_s = round_trip_s
 
     def _unhindered(self, round_trip_s: float, bits: float, now: float) -> float:
         """Estimate the round trip of a frame that waits for no other, from the shortest one of the last 10 s."""
@@ -202,7 +224,7 @@ class VideoRate:
         self.bits_per_s, self._changed_at = _within(bits_per_s), now
         self._late_frames = 0
         self._skipped.clear()
-        self._typical_s = None
+        self._typical_s = self._before_climb_s = None
 
 
 def _within(bits_per_s: float) -> float:

@@ -127,6 +127,21 @@ def test_a_climb_that_the_link_does_not_carry_is_taken_back_before_frames_queue(
     assert sum(age > 0.09 for age in ages) <= 3
 
 
+def test_a_climb_beyond_what_the_link_carries_is_taken_back_although_no_frame_is_late() -> None:
+    link = Link(VideoRate(7.75e6, 0.0, 4.0))
+    link.run(5, 10e6)
+    assert link.rate.bits_per_s > 10e6
+    link.run(1, 10e6)
+    assert link.rate.bits_per_s == pytest.approx(7.75e6)
+    assert max(link.ages_between(4, 6)) < 0.07
+
+
+def test_a_climb_near_to_what_the_link_carries_is_not_followed_by_one_that_fails() -> None:
+    link = Link(VideoRate(7e6, 0.0, 4.0))
+    link.run(19, 10e6)
+    assert link.rate.bits_per_s == max(rate for _, rate in link.rates) == pytest.approx(9.1e6)
+
+
 def test_a_client_that_paints_slowly_is_not_taken_for_a_slow_network() -> None:
     link = Link(VideoRate(5e6, 0.0), held_s=0.2)
     link.run(10, 100e6)
