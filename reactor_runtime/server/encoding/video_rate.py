@@ -22,6 +22,9 @@ LEAST_IN_USE = 0.5
 # Frames that wait on their way, besides this time, for an interval are late; two of them show a slow network, and so
 # does this share of skipped frames.
 JITTER_S, LATE_FRAMES, SKIPS = 0.01, 2, 0.1
+# So many are needed for DOUBTED_S after a fall: the rate then leaves room, so that late frames are more likely those of
+# a busy machine.
+LATE_AFTER_FALL = 4
 # No climb while frames wait for so many intervals.
 WAITED_INTERVALS = 0.5
 # Only gaps of more intervals than these are signs of that: of the latest frames, or the median of a second. After a
@@ -82,7 +85,7 @@ class VideoRate:
         self.bits_per_s = _within(bits_per_s)
         self._patience_s = patience_s
         self._changed_at = now
-        self._climbed_at = -math.inf
+        self._climbed_at = self._fell_at = -math.inf
         self._late_frames = 0
         self._in_flight: deque[_Sent] = deque(maxlen=MOST_IN_FLIGHT)
         self._arrived: deque[_Arrived] = deque()
@@ -147,7 +150,8 @@ class VideoRate:
         interval_s = self._arrived[-1].interval_s
         settled = now - self._changed_at >= LOOK_BACK_S
         slower = STEADILY_SLOWER if self._has_just_climbed(now) else SLOWER
-        if self._late_frames >= LATE_FRAMES and min(self._gaps(LATE_FRAMES + 1)) > slower * interval_s:
+        enough = LATE_AFTER_FALL if now - self._fell_at < DOUBTED_S else LATE_FRAMES
+        if self._late_frames >= enough and min(self._gaps(enough + 1)) > slower * interval_s:
             self._fall(LATE_FRAMES + 1, now)
         elif settled and self._before_climb_s is not None:
             self._judge_climb(_median(self._recent(now)) - self._before_climb_s, now)
@@ -179,6 +183,7 @@ class VideoRate:
         bits_per_s = SPARE * bits / max(statistics.median(taken_s), 1e-4)
         if bits_per_s <= WORTH_A_KEY * self.bits_per_s:
             self._lower(bits_per_s, now)
+            self._fell_at = now
 
     def _lower(self, bits_per_s: float, now: float) -> None:
         failed = now - self._climbed_at < DOUBTED_S

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import random
 import statistics
 from collections import deque
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -16,7 +18,14 @@ DELAY_S = 0.02
 class Link:
     """Send the frames of a model over a link of one rate, whose queue holds what the window admits."""
 
-    def __init__(self, rate: VideoRate, *, held_s: float = 0.0, still: bool = False) -> None:
+    def __init__(
+        self,
+        rate: VideoRate,
+        *,
+        held_s: float = 0.0,
+        still: bool = False,
+        stalled_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.rate = rate
         self.window = SendWindow()
         self.now = 0.0
@@ -24,6 +33,7 @@ class Link:
         self.rates: list[tuple[float, float]] = []
         self._held_s = held_s
         self._still = still
+        self._stalled_s = stalled_s
         self._free_at = 0.0
         self._acks: deque[tuple[float, int, float]] = deque()
         self._seq = 0
@@ -60,7 +70,8 @@ class Link:
         self.window.frame_sent(seq, self.now, INTERVAL_S)
         self.rate.frame_sent(seq, round(bits / 8), INTERVAL_S, self.now)
         self._free_at = max(self._free_at, self.now) + bits / bits_per_s
-        self._acks.append((self._free_at + 2 * DELAY_S + self._held_s, seq, made_at))
+        at = self._free_at + 2 * DELAY_S + self._held_s + self._stalled_s()
+        self._acks.append((max(at, self._acks[-1][0]) if self._acks else at, seq, made_at))
 
     def ages_between(self, start: float, end: float) -> list[float]:
         return sorted(age for at, age in self.ages if start <= at < end)
@@ -154,6 +165,16 @@ def test_a_stall_is_no_slow_network() -> None:
     link._free_at = link.now + 0.5
     link.run(5, 10e6)
     assert link.rate.bits_per_s == 5e6
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_busy_client_is_not_taken_for_a_network_that_gets_slower_and_slower(seed: int) -> None:
+    numbers = random.Random(seed)
+    link = Link(
+        VideoRate(8e6, 0.0, 4.0), stalled_s=lambda: numbers.expovariate(1 / 0.03) if numbers.random() < 0.5 else 0.0
+    )
+    link.run(40, 500e6)
+    assert link.rate.bits_per_s > 0.8e6
 
 
 def test_frames_of_another_session_are_forgotten() -> None:
