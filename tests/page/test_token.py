@@ -39,14 +39,27 @@ def test_the_printed_address_opens_the_page_and_hides_the_token(page: Page, guar
 def test_without_it_the_page_asks(page: Page, guarded: RunningServer) -> None:
     page.goto(f"http://127.0.0.1:{guarded.port}/?role=viewer")
     expect(page.get_by_text(ASKED)).to_be_visible()
-    expect(page.get_by_label("Password")).to_be_focused()
-    page.get_by_label("Password").fill("wrong-horse")
+    password = page.get_by_label("Password", exact=True)
+    expect(password).to_be_focused()
+    password.fill("wrong-horse")
     page.get_by_role("button").click()
     expect(page.get_by_role("alert")).to_have_text("The password is wrong")
-    page.get_by_label("Password").fill(SECRET)
+    password.fill(SECRET)
     page.get_by_role("button").click()
     expect(page.locator("html[data-phase=watching]")).to_be_attached()
     assert page.url == f"http://127.0.0.1:{guarded.port}/?role=viewer"
+
+
+def test_the_password_can_be_shown_while_it_is_typed(page: Page, guarded: RunningServer) -> None:
+    page.goto(f"http://127.0.0.1:{guarded.port}/")
+    password = page.get_by_label("Password", exact=True)
+    password.fill(SECRET)
+    expect(password).to_have_attribute("type", "password")
+    page.get_by_label("Show the password").check()
+    expect(password).to_have_attribute("type", "text")
+    page.get_by_role("button", name="Open").click()
+    expect(page.locator(CONNECTED)).to_be_attached()
+    assert page.url == f"http://127.0.0.1:{guarded.port}/"
 
 
 def test_the_page_that_asks_has_the_title_and_the_accent_of_the_model(
