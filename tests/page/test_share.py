@@ -95,7 +95,10 @@ def test_a_clip_goes_to_the_apps_of_the_device_with_title_and_prompt(page: Page,
     wait_for_frames(page)
     dialog = open_clip(page)
     expect(dialog).to_contain_text("aurora — a fox")
-    dialog.get_by_role("button", name="Share", exact=True).click()
+    share = dialog.get_by_role("button", name="Share", exact=True)
+    # From the start, so that the buttons beside it stay where they are.
+    assert share.is_visible()
+    share.click()
     name, has_content, title, text = page.evaluate("window.shared")
     assert (has_content, title, text) == (True, "aurora", "aurora — a fox")
     assert name.startswith("aurora-clip-")
