@@ -17,7 +17,7 @@ export function makeLinks(controls, makeOpener, host = location.hostname) {
   const onerror = () => (code.hidden = true);
   const code = el("img", { class: "qr", alt: "The link to watch as a QR code", hidden: alone, onerror });
   const rows = fields.map(([label, text]) => row(label, text));
-  const note = "The links do not contain your token. Pages of other origins need --allow-origin to show the page.";
+  const note = "The links do not contain a password. Pages of other origins need --allow-origin to show the page.";
   const root = el(
     "div",
     { popover: "auto", id: newId(), class: "links", role: "dialog", "aria-label": "Links" },
