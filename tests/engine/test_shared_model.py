@@ -495,7 +495,7 @@ class Wrapping(ReactorPipeline):
     output: Picture
 
     def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002
-        self.inputs: Any = Wrapper(self.inputs)
+        self.inputs = Wrapper(self.inputs)  # type: ignore[assignment]  # as authors do
         self.output.fps = 20  # type: ignore[attr-defined]  # the annotation declares the tracks
 
     def inference(self) -> Iterator[Any]:
