@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.kinds import Kinds, refuse_processes
 
+PAGES = Path(__file__).parent / "page"
 # How long an example takes says something about the machine, and nothing about the code. The second profile is for
 # `--hypothesis-profile thorough`.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,6 +44,11 @@ for _name in ("HOST", "PORT", "SPACE_ID"):
 for _number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the tests of pages, which all need a browser, in a run without: a seventh of what collection takes."""
+    return True if collection_path == PAGES and "not browser" in config.option.markexpr else None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -256,3 +257,12 @@ def test_the_client_is_there_without_the_server_and_the_authoring_side() -> None
     ours = {name.split(".")[1] for name in loaded if name.startswith("reactor_runtime.")}
     assert ours <= {"client", "errors", "media", "version", "wire"}
     assert not {"starlette", "uvicorn", "pydantic", "prometheus_client"} & set(loaded)
+
+
+def test_the_client_s_modules_need_nothing_of_the_page() -> None:
+    client = ROOT / "reactor_runtime" / "page" / "client"
+    for module in client.rglob("*.js"):
+        text = module.read_text()
+        sources = re.findall(r'from "(.*)"', text)
+        assert all((module.parent / source).resolve().is_relative_to(client) for source in sources), module
+        assert not re.search(r"\bdocument\.(?!createElement)\w", text), module

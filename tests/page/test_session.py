@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from .fake_server import PAGE, FakeServer
+from .fake_server import FakeServer
 
 
 def expect_phase(page: Page, phase: str) -> None:
@@ -261,12 +261,3 @@ def test_a_hidden_tab_asks_for_no_frames(page: Page, server: FakeServer) -> None
     server.wait_for("reactor.view", lambda data: data == {"paused": True})
     page.evaluate(hide, False)
     server.wait_for("reactor.view", lambda data: data == {"paused": False})
-
-
-def test_the_client_s_modules_need_nothing_of_the_page() -> None:
-    client = PAGE / "client"
-    for module in client.rglob("*.js"):
-        text = module.read_text()
-        sources = re.findall(r'from "(.*)"', text)
-        assert all((module.parent / source).resolve().is_relative_to(client) for source in sources), module
-        assert not re.search(r"\bdocument\.(?!createElement)\w", text), module
