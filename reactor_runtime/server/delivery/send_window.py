@@ -128,7 +128,6 @@ class SendWindow:
         """Expect no acknowledgement of what was sent before: another session follows, with frame numbers of its own."""
         self._in_flight.clear()
         self._rounds = _Rounds()
-        self._newest_seq = -1
 
     def frame_skipped(self) -> None:
         """Count a frame that was replaced while the window was closed: the path, not the model, is the limit."""

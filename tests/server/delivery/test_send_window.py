@@ -264,3 +264,69 @@ def test_the_frame_after_a_very_slow_one_is_sent_alone() -> None:
     assert not window.is_open(1.32)
     window.frames_acknowledged(12, 1.33)
     assert window.frames == 2
+
+
+def acknowledged(
+    window: SendWindow, round_trip_s: float, count: int, *, first: int = 0, skips: bool = False
+) -> list[int]:
+    """Send frames at 30 fps from `first` on that are acknowledged after the round trip; return the limits meanwhile."""
+    allowed: list[int] = []
+    acks: deque[tuple[float, int]] = deque()
+    for seq in range(first, first + count):
+        now = seq / 30
+        while acks and acks[0][0] <= now:
+            at, oldest = acks.popleft()
+            window.frames_acknowledged(oldest, at)
+        if skips:
+            window.frame_skipped()
+        window.frame_sent(seq, now, 1 / 30)
+        acks.append((now + round_trip_s, seq))
+        allowed.append(window.frames)
+    return allowed
+
+
+@pytest.mark.parametrize(("round_trip_s", "frames"), [(0.001, 2), (0.04, 2), (0.05, 3), (0.3, 10)])
+def test_a_path_without_skips_has_room_for_its_round_trip_and_one_frame(round_trip_s: float, frames: int) -> None:
+    assert acknowledged(SendWindow(), round_trip_s, 60)[-1] == frames
+
+
+def test_one_more_frame_is_tried_in_two_of_eight_rounds() -> None:
+    allowed = acknowledged(SendWindow(), 0.02, 100, skips=True)
+    assert (set(allowed[-64:]), allowed[-64:].count(2)) == ({1, 2}, 16)
+
+
+def test_a_quarter_of_a_frame_in_flight_needs_no_room() -> None:
+    assert set(acknowledged(SendWindow(), 0.04, 100, skips=True)[-50:]) == {1, 2}
+
+
+def test_a_round_trip_below_twice_the_shortest_with_one_interval_is_jitter() -> None:
+    window = SendWindow()
+    acknowledged(window, 0.02, 10)
+    acknowledged(window, 0.1, 10, first=10)
+    assert window.round_trip_s == pytest.approx(0.1)
+    assert window.frames == 2
+
+
+def test_the_shortest_round_trip_is_forgotten_after_ten_seconds() -> None:
+    window = SendWindow()
+    acknowledged(window, 0.02, 10)
+    allowed = acknowledged(window, 0.3, 400, first=10)
+    assert (allowed[100], allowed[-1]) == (1, 10)
+
+
+def test_an_acknowledgement_of_a_frame_before_those_in_flight_is_ignored() -> None:
+    window = SendWindow()
+    window.frame_sent(5, 1.0, 1 / 30)
+    window.frames_acknowledged(4, 1.5)
+    assert not window.acknowledging
+    window.frames_acknowledged(5, 2.0)
+    assert window.round_trip_s == 1.0
+
+
+def test_the_rate_of_the_last_session_is_forgotten_with_its_numbers() -> None:
+    window = SendWindow()
+    acknowledged(window, 0.3, 100, first=500, skips=True)
+    assert window.frames >= 9
+    window.frame_sent(0, 21.0, 1 / 30)
+    window.frame_skipped()
+    assert window.frames == 2
