@@ -168,3 +168,31 @@ def test_the_place_of_what_is_not_there_is_that_of_what_is_around_it(tmp_path: P
     assert str(file.key_place(1, "data", "image")).endswith("some.yml:3:5")
     assert str(file.place(2)).endswith("some.yml:1:1")
     assert read(written(tmp_path, ""), ConfigError).place(1, "data").line == 1
+
+
+@pytest.mark.parametrize("word", ["yes", "no", "true", "false", "on", "off"])
+def test_booleans_are_written_in_three_ways(word: str) -> None:
+    for text in (word, word.title(), word.upper()):
+        assert parse_value(text) is (word in ("yes", "true", "on"))
+    assert parse_value(word.title().swapcase()) == word.title().swapcase()
+
+
+@pytest.mark.parametrize("sign", ["", "+", "-"])
+def test_a_number_may_begin_with_its_point(sign: str) -> None:
+    value = -0.5 if sign == "-" else 0.5
+    assert (parse_value(f"{sign}.5"), parse_value(f"{sign}.5e3")) == (value, 1000 * value)
+
+
+def test_a_mapping_may_merge_several_others(tmp_path: Path) -> None:
+    text = "a: &a {x: 1}\nb: &b {y: 2}\nc:\n  <<: *a\n  <<: *b\n  z: 3\n"
+    assert read(written(tmp_path, text), ConfigError).values["c"] == {"x": 1, "y": 2, "z": 3}
+
+
+def test_a_character_that_json_has_escaped_as_two_is_one() -> None:
+    assert parse_value('{"\\ud83d\\ude00": "\\ud83d\\ude00!"}') == {"\U0001f600": "\U0001f600!"}
+
+
+def test_a_value_of_several_lines_has_the_place_of_its_first_without_an_end(tmp_path: Path) -> None:
+    places = read(written(tmp_path, "a: one\nb: [1,\n  2]\n"), ConfigError).items
+    assert (places["a"].column, places["a"].end_column) == (4, 7)
+    assert (places["b"].line, places["b"].column, places["b"].end_column) == (2, 4, 0)
