@@ -405,3 +405,59 @@ def test_order_is_kept_and_nothing_is_sent_twice(actions: list[str]) -> None:
         assert counters.offered == counters.sent + counters.skipped
 
     asyncio.run(play())
+
+
+async def test_a_hundred_short_pieces_of_sound_last_a_second(outbox: Outbox) -> None:
+    for number in range(101):
+        outbox.queue_sound(sound(number, 0.01))
+    assert await drain(outbox) == [b"sound %d" % number for number in range(1, 101)]
+
+
+async def test_as_many_pieces_of_sound_are_dropped_as_a_longer_one_needs(outbox: Outbox) -> None:
+    for number, duration_s in enumerate((0.4, 0.4, 0.2, 0.7)):
+        outbox.queue_sound(sound(number, duration_s))
+    assert await drain(outbox) == [b"sound 2", b"sound 3"]
+
+
+def test_a_finished_outbox_that_keeps_media_has_room_for_ever(outbox: Outbox) -> None:
+    outbox.keep_media(lambda: None)
+    for number in range(MOST_KEPT):
+        outbox.queue_sound(sound(number))
+    assert not outbox.has_room
+    outbox.finish()
+    assert outbox.has_room
+
+
+def test_a_view_without_encodings_keeps_those_of_the_view_before(clock: FakeClock) -> None:
+    outbox = Outbox(ClientOptions(clock), View(codecs=("raw",)))
+    outbox.set_view(View(max_fps=60))
+    assert (outbox.encoding, outbox.view) == (RAW, View(max_fps=60, codecs=("raw",)))
+    outbox.set_view(View(codecs=()))
+    assert outbox.encoding is DEFAULT
+
+
+async def test_the_frame_that_has_waited_longest_is_sent_first(outbox: Outbox) -> None:
+    for seq, track in ((0, "left"), (0, "right"), (1, "left")):
+        outbox.offer_frame(frame(seq, track))
+    assert await drain(outbox) == [b"right 0", b"left 1"]
+
+
+def test_the_next_attempt_is_when_the_first_of_several_tracks_may_be_sent(outbox: Outbox, clock: FakeClock) -> None:
+    outbox.set_view(View(max_fps=10))
+    times: list[float | None] = []
+    for track in ("left", "right"):
+        outbox.offer_frame(frame(0, track))
+        assert outbox.take_next()[0] is not None
+        outbox.offer_frame(frame(1, track))
+        times.append(outbox.take_next()[1])
+        clock.spend(0.02)
+    assert times[0] is not None
+    assert outbox.take_next() == (None, times[0])
+
+
+def test_a_frame_that_is_replaced_counts_by_the_reason(clock: FakeClock) -> None:
+    metrics = Metrics()
+    outbox = Outbox(ClientOptions(clock, metrics))
+    for seq in range(3):
+        outbox.offer_frame(frame(seq))
+    assert sum(metrics.skipped.counts.values()) == 2
