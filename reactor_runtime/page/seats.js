@@ -13,8 +13,9 @@ export async function attach(session) {
   const summary = el("summary", { class: "quiet plate" });
   const list = el("ol");
   const room = el("code");
+  const invited = el("p", {}, "Room ", room);
   const invite = el("button", { class: "button", type: "button" }, "Copy the invite link");
-  const panel = el("div", { class: "seats-panel" }, el("p", {}, "Room ", room), list, invite);
+  const panel = el("div", { class: "seats-panel" }, invited, list, invite);
   const seats = el("details", { class: "seats" }, summary, panel);
   let reset = 0;
   invite.onclick = async () => {
@@ -28,15 +29,17 @@ export async function attach(session) {
     seats.hidden = count < 2 || !session.id;
     if (seats.hidden) return;
     const controls = session.role === "controller";
+    const place = code ?? session.id;
     setText(summary, controls ? `Seat ${own + 1} of ${count}` : `Watching seat ${own + 1}`);
-    setText(room, code);
+    setText(room, code ?? "");
+    invited.hidden = invite.hidden = code === null;
     list.replaceChildren(
       ...clients.map((client, seat) => {
         const isOwn = seat === own;
         const state = client === null ? "free" : away.includes(seat) ? "away" : "taken";
         const text = `Seat ${seat + 1}${seat ? "" : ", the host"}: ${isOwn && controls ? "you" : state}`;
-        const take = client === null && el("a", { href: linkTo(code, { seat }) }, "Take this seat");
-        const watch = !controls && !isOwn && el("a", { href: linkTo(code, { seat, role: "viewer" }) }, "Watch");
+        const take = client === null && code !== null && el("a", { href: linkTo(code, { seat }) }, "Take this seat");
+        const watch = !controls && !isOwn && el("a", { href: linkTo(place, { seat, role: "viewer" }) }, "Watch");
         return el("li", { "aria-current": isOwn }, text, ...[take, watch].filter(Boolean));
       }),
     );
@@ -46,7 +49,7 @@ export async function attach(session) {
   refresh();
 }
 
-/** Return the address of this page in a room, with a seat and a role. */
+/** Return the address of this page in a room, or for a viewer a session, with a seat and a role. */
 function linkTo(room, { seat = null, role = null } = {}) {
   const url = new URL(location.href);
   for (const [name, value] of Object.entries({ room, seat, role, session: null })) {

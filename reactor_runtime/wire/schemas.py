@@ -184,7 +184,7 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
         "reactor.seats": (
             record(
                 {
-                    "room": STRING,
+                    "room": {"type": ["string", "null"], "description": "The code, null without it in a private room"},
                     "clients": {
                         "type": "array",
                         "items": {"type": ["string", "null"]},

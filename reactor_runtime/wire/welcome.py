@@ -50,7 +50,7 @@ _ENVIRONMENT: Schema = {
 _SEAT: Schema = {**COUNT, "description": "The seat that this client has, or that it watches"}
 _ROOM: Schema = {
     "type": ["string", "null"],
-    "description": "The code by which others find a session with several seats",
+    "description": "The code by which others find a session with several seats, null without it in a private one",
 }
 _SESSION: Schema = {"type": ["string", "null"], "description": "null: no session runs"}
 _UPLOAD_KEY: Schema = {"type": ["string", "null"], "description": "The `key` of the session's uploads"}

@@ -67,6 +67,24 @@ def test_two_pages_have_a_seat_each_and_the_host_alone_the_controls_for_all(
         expect(seats.nth(1)).to_have_text("Seat 2: freeTake this seat")
 
 
+def test_a_viewer_without_the_code_of_a_private_room_can_watch_its_seats_alone(
+    browser: Browser, served: RunningServer
+) -> None:
+    url = f"http://127.0.0.1:{served.port}"
+    with open_page(browser, url) as host, open_page(browser, url) as viewer:
+        come(host, "room=private")
+        expect(host.locator(".seats summary")).to_have_text("Seat 1 of 4")
+        viewer.goto("/?role=viewer")
+        expect(viewer.locator(".seats summary")).to_have_text("Watching seat 1")
+        viewer.locator(".seats summary").click()
+        seats = viewer.locator(".seats li")
+        expect(seats.nth(1)).to_have_text("Seat 2: freeWatch")
+        expect(viewer.get_by_text("Copy the invite link")).to_be_hidden()
+        seats.nth(1).get_by_text("Watch").click()
+        expect(viewer.locator(".seats summary")).to_have_text("Watching seat 2")
+        assert "private" not in viewer.content()
+
+
 def test_a_model_with_one_seat_loads_nothing_about_seats(page: Page, server: FakeServer) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -164,7 +164,7 @@ export interface Welcome<Model extends Modelled = any> {
   /** The seat that this client has, or watches, and how many a session has; absent on an older server. */
   seat?: number;
   seats?: number;
-  /** The code by which others find a session with several seats. */
+  /** The code by which others find a session with several seats; null for one who lacks the code of a private one. */
   room?: string | null;
   model: string;
   tracks: { name: string; kind: "video" | "audio"; direction: "in" | "out"; sample_rate?: number }[];
@@ -187,7 +187,7 @@ export interface Welcome<Model extends Modelled = any> {
 
 /** Who has which seat in a session with several: the ids of clients, null in a free one; `away` may come back. */
 export interface Seats {
-  room: string;
+  room: string | null;
   clients: (string | null)[];
   away: number[];
 }

@@ -168,7 +168,7 @@ class EngineSlot:
                 client.send_message("reactor.session", _progress_message(session))
         self.subscribers.join(client, controls=controls, held=session is not None)
         if session is not None and session.has_several_seats:
-            client.send_message("reactor.seats", seats_message(session))
+            client.send_message("reactor.seats", seats_message(session, client))
 
     def _send_welcome(self, client: Client, session: ServedSession | None) -> None:
         assert self.engine.contract is not None, "the engine is ready"
@@ -177,6 +177,7 @@ class EngineSlot:
             self.engine.contract,
             model=self.model_name,
             client=client.id,
+            room=None if session is None else session.room_known_to(client),
             controls=session is not None and client in session.controllers,
             seat=client.seat,
             seats=self._seats,

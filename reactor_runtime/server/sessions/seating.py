@@ -94,7 +94,8 @@ class Seating(Generic[S]):
     def send_seats(self, session: ServedSession) -> None:
         """Send the clients who has which seat, where there are several; also those that wait and watch."""
         if session.has_several_seats:
-            self._subscribers.send_message("reactor.seats", seats_message(session))
+            for client in self._subscribers:
+                client.send_message("reactor.seats", seats_message(session, client))
 
     def _free(self, session: ServedSession, seat: SessionSeat) -> None:
         session.vacate(seat)
@@ -131,10 +132,11 @@ class Seating(Generic[S]):
         self._on_vacant(vacant)
 
 
-def seats_message(session: ServedSession) -> dict[str, Any]:
-    """Return the data of `reactor.seats`: the room, and the client in each seat, None in a free one."""
+def seats_message(session: ServedSession, receiver: Client) -> dict[str, Any]:
+    """Return the data of `reactor.seats`: the room, if the receiver may know it, and the clients in the seats."""
     clients = [None if seat.is_free or seat.controller is None else seat.controller.id for seat in session.seats]
-    return {"room": session.room, "clients": clients, "away": [seat.number for seat in session.seats if seat.is_away]}
+    away = [seat.number for seat in session.seats if seat.is_away]
+    return {"room": session.room_known_to(receiver), "clients": clients, "away": away}
 
 
 def _runs(session: ServedSession) -> bool:

@@ -155,6 +155,12 @@ class ServedSession:
         free = [seat.number for seat in self.seats if seat.is_free]
         return choose_seat(client, free, room=self.room, is_private=self.is_private)
 
+    def room_known_to(self, client: Client) -> str | None:
+        """Return the code of the room; None without several seats, or if it is private and the client lacks the code."""
+        if self.is_private and client.room != self.room and client not in self.controllers:
+            return None
+        return self.room or None
+
     def has_others(self, seat: SessionSeat) -> bool:
         """Return whether other seats are taken."""
         return any(not each.is_free for each in self.seats if each is not seat)

@@ -23,6 +23,7 @@ def welcome_message(
     controls: bool,
     seat: int = 0,
     seats: int = 1,
+    room: str | None = None,
     shared: bool = False,
     limits: TurnLimits,
     encodings: Sequence[str],
@@ -32,7 +33,7 @@ def welcome_message(
     """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
 
     Only a client that `controls` the session gets the secret to resume it, and a key for uploads; with `shared` every
-    client of the session gets a key. `seat` is the one that the receiver has or watches.
+    client of the session gets a key. `seat` is the one that the receiver has or watches, `room` the code that it may know.
     """
     controlled = session if controls else None
     known_as = client if controlled is None else controlled.seats[seat].client_id
@@ -43,7 +44,7 @@ def welcome_message(
         "role": Role.CONTROLLER if controls else Role.VIEWER,
         "seat": seat,
         "seats": seats,
-        "room": session.room or None if session is not None else None,
+        "room": room,
         "model": model,
         "tracks": contract["tracks"],
         "schema": contract["schema"],

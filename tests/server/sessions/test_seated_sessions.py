@@ -122,6 +122,30 @@ async def test_a_viewer_that_changes_the_seat_gets_its_welcome_and_latest_frame(
     assert viewer.outbox.counters.offered == 2
 
 
+async def rooms_told(client: Client) -> set[str | None]:
+    return {data["room"] for kind, data in await told(client) if kind in ("reactor.welcome", "reactor.seats")}
+
+
+async def test_only_clients_with_the_code_of_a_private_room_are_told_it(services: AdmissionFixture) -> None:
+    options = ClientOptions(services.clock)
+    stranger, invited = (Client(Role.VIEWER, "127.0.0.1", options, room=room) for room in ("", "secret"))
+    services.admission.attach(stranger)
+    controller = come(services, room="secret")
+    services.begin()
+    services.admission.attach(invited, session=services.session)
+    services.admission.assignment.set_view(stranger, View(seat=1))
+    come(services, room="secret")
+    assert [await rooms_told(each) for each in (controller, stranger, invited)] == [{"secret"}, {None}, {"secret"}]
+
+
+async def test_everybody_is_told_the_code_of_a_room_that_nobody_has_named(services: AdmissionFixture) -> None:
+    first, viewer = come(services), Client(Role.VIEWER, "127.0.0.1", ClientOptions(services.clock))
+    services.begin()
+    services.admission.attach(viewer)
+    code = session_of(services).room
+    assert [await rooms_told(each) for each in (first, viewer)] == [{code}, {code}]
+
+
 async def test_the_session_goes_on_without_its_host(services: AdmissionFixture) -> None:
     first, second = begun(services, 2)
     services.admission.detach(first)
