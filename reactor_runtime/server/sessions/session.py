@@ -156,7 +156,7 @@ class ServedSession:
         return choose_seat(client, free, room=self.room, is_private=self.is_private)
 
     def room_known_to(self, client: Client) -> str | None:
-        """Return the code of the room; None without several seats, or if it is private and the client lacks the code."""
+        """Return the code of the room; None if there is none, or if it is private and the client lacks it."""
         if self.is_private and client.room != self.room and client not in self.controllers:
             return None
         return self.room or None

@@ -33,7 +33,8 @@ def welcome_message(
     """Return the data of the welcome to a session, or to a model without one; `client` is the id of the receiver.
 
     Only a client that `controls` the session gets the secret to resume it, and a key for uploads; with `shared` every
-    client of the session gets a key. `seat` is the one that the receiver has or watches, `room` the code that it may know.
+    client of the session gets a key. `seat` is the one that the receiver has or watches, `room` the code that it may
+    know.
     """
     controlled = session if controls else None
     known_as = client if controlled is None else controlled.seats[seat].client_id
