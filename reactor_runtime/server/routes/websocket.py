@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from reactor_runtime.clock import Clock
 from reactor_runtime.errors import WireError
@@ -176,6 +176,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
     protocol.serve(receiver)
     duties = _disconnected(websocket), _send(websocket, protocol, client, services)
     await serve_client(client, services, *duties, is_lost=lambda: _is_lost(client, protocol.left_for_good))
+    await _close_given_up(websocket, client)
 
 
 async def _deny(websocket: WebSocket, status_code: int, message: str) -> None:
@@ -203,6 +204,7 @@ async def _serve_elsewhere(
 
     duties = receive(), sender.run(), _send(websocket, sender, client, services)
     await serve_client(client, services, *duties, is_lost=lambda: _is_lost(client, left_for_good))
+    await _close_given_up(websocket, client)
 
 
 async def serve_client(
@@ -229,6 +231,13 @@ async def serve_client(
         services.clients.discard(client)
         client.gone.set()
         logger.info("client gone id=%s from=%s", client.id, client.address, extra=client.log_fields)
+
+
+async def _close_given_up(websocket: WebSocket, client: Client) -> None:
+    """Send a client that was given up the reason, in case that it reads again; what was queued is not sent."""
+    if client.given_up.is_set() and websocket.application_state is WebSocketState.CONNECTED:
+        assert client.closing is not None, "it is closed when it is given up"
+        await websocket.close(client.closing.code, client.closing.reason)
 
 
 def _is_lost(client: Client, left_for_good: bool) -> bool:
