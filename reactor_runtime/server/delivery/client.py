@@ -103,7 +103,13 @@ class Client:
         # Messages in both directions pass through this, unread.
         self.upstream: Upstream | None = None
         self.joined_at_unix = time.time()
-        self.outbox = Outbox(options, only, full_size_only=full_size_only, may_acknowledge=only is None)
+        self.outbox = Outbox(
+            options,
+            only,
+            full_size_only=full_size_only,
+            may_acknowledge=only is None,
+            is_viewer=role is Role.VIEWER,
+        )
         self._takes_messages = only is None
         self._catch_up: Callable[[Client], None] | None = None
         self.closing: Closing | None = None

@@ -11,6 +11,16 @@ from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 
 
+@dataclass(slots=True)
+class RawBytes:
+    """Count the bytes that sockets of viewers have not taken yet, of frames in other encodings than the default one.
+
+    Such a frame has all its pixels: 100 viewers that read nothing would hold gigabytes.
+    """
+
+    left: int = 256 << 20
+
+
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
     """Hold what a server gives to each of its clients, over a WebSocket and over HTTP; they pass it on whole.
@@ -21,3 +31,4 @@ class ClientOptions:
     clock: Clock
     metrics: Metrics = field(default_factory=Metrics)
     encodings: Sequence[TrackEncoding] = ENCODINGS
+    raw_bytes: RawBytes = field(default_factory=RawBytes)

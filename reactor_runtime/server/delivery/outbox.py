@@ -22,6 +22,8 @@ MOST_MESSAGES = 1000
 MOST_MESSAGE_BYTES = 4 << 20
 MOST_SOUND_S = 1.0
 MOST_KEPT = 8
+# How long a raw frame waits before it is tried again, while viewers leave too many bytes of such frames unread.
+RAW_RETRY_S = 0.25
 # Sums of durations are inexact.
 ROUNDING_S = 1e-6
 
@@ -107,7 +109,11 @@ class Outbox:
         *,
         full_size_only: bool = False,
         may_acknowledge: bool = True,
+        is_viewer: bool = False,
     ) -> None:
+        # How many raw bytes viewers may leave unread, and how many of them this one does; None for other clients.
+        self._raw_bytes = options.raw_bytes if is_viewer else None
+        self._unread_bytes = 0
         self._may_acknowledge = may_acknowledge
         self._metrics = options.metrics
         self.counters = Counters()
@@ -140,6 +146,7 @@ class Outbox:
 
     def notify_queued(self, on_queued: Callable[[], object] | None) -> None:
         """Call `on_queued`, on the loop's thread, whenever there may be something new to take; None ends that."""
+        self._give_back_bytes()
         self._on_queued = on_queued or _nothing
 
     def keep_media(self, on_room: Callable[[], object]) -> None:
@@ -284,7 +291,11 @@ class Outbox:
             track_sender.begin_session()
 
     def take_next(self) -> tuple[Item | None, float | None]:
-        """Remove and return the oldest item that may be sent; if there is none, return None and when to retry."""
+        """Remove and return the oldest item that may be sent; if there is none, return None and when to retry.
+
+        The socket has taken the item before it.
+        """
+        self._give_back_bytes()
         now = self._clock.now()
         track, retry_at = self._sendable_track(now)
         frame_order = self._newest[track][0] if track is not None else None
@@ -323,8 +334,10 @@ class Outbox:
 
     def _sendable_track(self, now: float) -> tuple[str | None, float | None]:
         best, retry_at = None, None
-        for track, (order, _, _) in self._newest.items():
+        for track, (order, _, encoding) in self._newest.items():
             at = self.track_senders[track].next_send_at(now)
+            if self._raw_bytes is not None and self._raw_bytes.left <= 0 and encoding is not DEFAULT:
+                at = max(at, now + RAW_RETRY_S)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
             elif best is None or order < self._newest[best][0]:
@@ -335,7 +348,15 @@ class Outbox:
         _, frame, encoding = self._newest.pop(track)
         rung, file = self.track_senders[track].send_frame(frame, encoding, now, self.view.max_fps)
         self._count_sent(file, encoding.name, rung)
+        if self._raw_bytes is not None and encoding is not DEFAULT:
+            self._unread_bytes = len(file.data)
+            self._raw_bytes.left -= self._unread_bytes
         return file
+
+    def _give_back_bytes(self) -> None:
+        if self._raw_bytes is not None:
+            self._raw_bytes.left += self._unread_bytes
+            self._unread_bytes = 0
 
     def _take_piece(self, now: float) -> MediaFile:
         _, piece = self._pieces.popleft()

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from reactor_runtime.clock import Clock, SystemClock
 from reactor_runtime.server.delivery.client import Client
-from reactor_runtime.server.delivery.options import ClientOptions
+from reactor_runtime.server.delivery.options import ClientOptions, RawBytes
 from reactor_runtime.server.encoding.encoded import Snapshot
 from reactor_runtime.server.encoding.encodings import encoding_names
 from reactor_runtime.server.options import ServeOptions
@@ -26,11 +26,12 @@ from reactor_runtime.wire.messages import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSettings:
-    """The options of the server, and the clock and metrics that all slots share."""
+    """The options of the server, and the clock, the metrics and the limit that all slots share."""
 
     options: ServeOptions
     clock: Clock
     metrics: Metrics = field(default_factory=Metrics)
+    raw_bytes: RawBytes = field(default_factory=RawBytes)
 
     @classmethod
     def of(cls, options: ServeOptions) -> Self:
@@ -46,7 +47,7 @@ class SlotSettings:
     @property
     def client_options(self) -> ClientOptions:
         """Return what all clients of the server share."""
-        return ClientOptions(self.clock, self.metrics)
+        return ClientOptions(self.clock, self.metrics, raw_bytes=self.raw_bytes)
 
     def name_of(self, contract: Mapping[str, Any] | None) -> str:
         """Return the model's name: that of the manifest, or else the one its class declares."""

@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactor_runtime.media import jpeg
-from reactor_runtime.server.delivery.options import ClientOptions
-from reactor_runtime.server.delivery.outbox import MOST_KEPT, MOST_MESSAGE_BYTES, MOST_MESSAGES, MOST_SOUND_S, Outbox
+from reactor_runtime.server.delivery.options import ClientOptions, RawBytes
+from reactor_runtime.server.delivery.outbox import (
+    MOST_KEPT,
+    MOST_MESSAGE_BYTES,
+    MOST_MESSAGES,
+    MOST_SOUND_S,
+    RAW_RETRY_S,
+    Outbox,
+)
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
 from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS
 from reactor_runtime.server.encoding.raw_encoding import RAW
@@ -92,6 +99,33 @@ def test_a_frame_that_is_kept_is_counted_with_the_encoding_and_rung_of_its_file(
     items = [outbox.take_next()[0] for _ in range(2)]
     assert [item.data for item in items if isinstance(item, MediaFile)] == [b"jpeg", b"raw"]
     assert dict(metrics.frames.sent) == {("video", "jpeg", 1): 1, ("video", "raw", 0): 1}
+
+
+def raw_frame(seq: int, data: bytes) -> EncodedFrame:
+    header = MediaHeader("video", seq, 0, 0)
+    return EncodedFrame(header, {RAW: {0: MediaFile("video", header, data)}}, 0.1)
+
+
+def test_viewers_that_leave_too_many_bytes_of_raw_frames_unread_wait_for_each_other(clock: FakeClock) -> None:
+    options, view = ClientOptions(clock, raw_bytes=RawBytes(10)), View(codecs=("raw",))
+    first, second, controller = (Outbox(options, view, is_viewer=is_viewer) for is_viewer in (True, True, False))
+
+    def take(outbox: Outbox, seq: int) -> bytes | None:
+        outbox.offer_frame(raw_frame(seq, bytes(10)))
+        item, retry_at = outbox.take_next()
+        assert item is not None or retry_at == clock.now() + RAW_RETRY_S
+        return item.data if isinstance(item, MediaFile) else None
+
+    assert take(first, 0)
+    assert take(second, 0) is None
+    assert take(controller, 0)
+    # The socket of the first has taken its frame.
+    assert first.take_next() == (None, None)
+    assert take(second, 1)
+    assert take(first, 1) is None
+    # The second one is not served any more.
+    second.notify_queued(None)
+    assert take(first, 2)
 
 
 def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:
