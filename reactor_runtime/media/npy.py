@@ -43,7 +43,7 @@ def decode(file: bytes) -> NDArray[np.uint8]:
 def _read_head(file: bytes) -> tuple[int, int, int]:
     """Return height, width and where the pixels begin."""
     head = _HEAD.match(file)
-    if head is None:
+    if head is None or head.end() != len(MAGIC) + 2 + int.from_bytes(file[len(MAGIC) : len(MAGIC) + 2], "little"):
         raise WireError(ErrorCode.BAD_MEDIA, "NPY that holds no uint8 array of shape (height, width, 3)")
     height, width = int(head[1]), int(head[2])
     if not height * width or len(file) != head.end() + height * width * 3:

@@ -48,6 +48,15 @@ def test_another_array_is_refused(array: NDArray[np.generic]) -> None:
         npy.decode(file.getvalue())
 
 
+@pytest.mark.parametrize("length", [0, 117, 119, 65535])
+def test_a_file_whose_head_has_another_length_is_refused_as_numpy_does(length: int) -> None:
+    file = bytearray(npy.encode(np.zeros((8, 4, 3), np.uint8)))
+    assert int.from_bytes(file[8:10], "little") == 118
+    file[8:10] = length.to_bytes(2, "little")
+    with pytest.raises(WireError, match="no uint8 array"):
+        npy.decode(bytes(file))
+
+
 @given(st.integers(0, 200))
 def test_a_file_that_is_cut_off_is_refused(keep: int) -> None:
     file = npy.encode(np.zeros((8, 4, 3), np.uint8))
