@@ -969,9 +969,10 @@ def test_many_reloads_leave_no_class_thread_descriptor_or_memory_behind(
             if number == 20:
                 before = usage(project.name)
         after = usage(project.name)
-    # One object that stays for each save of one of the three kinds is found.
-    assert after.pop("objects") < before.pop("objects") + 10
+    objects = after.pop("objects") - before.pop("objects")
     assert after == before
+    # One object that stays for each save of one of the three kinds is found. Coverage keeps some for each thread.
+    assert objects < 10 or sys.gettrace() is not None
 
 
 DRAWING = (
