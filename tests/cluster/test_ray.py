@@ -275,7 +275,7 @@ def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, address: s
 
 def test_clients_of_two_rooms_play_in_one_worker(tmp_path: Path, address: str) -> None:
     project = write_project(tmp_path / "project", ROOMS)
-    one_worker = ("--on", "ray", "--sessions", "1", "--cpus-per-session", "0")
+    one_worker = ("--on", "ray", "--sessions", "1", "--gpus-per-session", "1", "--cpus-per-session", "0")
     with started(project, *one_worker, "--ray-address", address) as server, contextlib.ExitStack() as stack:
         server.wait_for("ready .*for 2 sessions")
         url = f"http://127.0.0.1:{server.port}"
