@@ -50,10 +50,11 @@ test-fast: $(READY) ## run the tests that start no process and no browser
 	$(BIN)/python -m pytest -m "not process and not browser" -n auto $(ARGS)
 
 # Apart from `make test`: in Python 3.11 it takes half as long again.
-coverage: $(READY) ## list the lines and branches that make test-fast leaves out, least covered modules first
+coverage: $(READY) ## list the lines and branches that make test-fast leaves out, least covered modules first; fail below the floor
+	@PYTHON=$(BIN)/python .ci/torch
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet coverage
-	$(BIN)/python -m coverage run --branch --source reactor_cli,reactor_runtime -m pytest -m "not process and not browser" $(ARGS)
-	$(BIN)/python -m coverage report --show-missing --skip-covered --sort=cover
+	$(BIN)/python -m coverage run -m pytest -m "not process and not browser" $(ARGS)
+	$(BIN)/python -m coverage report $(if $(ARGS),--fail-under=0)
 
 check: PATH := $(PATH):$(BIN)
 check: $(READY) ## ruff, mypy, TypeScript and Biome; changes no file of the project
