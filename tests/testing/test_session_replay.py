@@ -436,6 +436,28 @@ def test_messages_are_compared(tmp_path: Path) -> None:
     assert any("message nudged {'total': -3} was nudged" in text for text in texts)
 
 
+def test_messages_that_the_recording_lacks_are_a_difference(tmp_path: Path) -> None:
+    class Silent(ReactorModel):
+        output: Plain
+        total = 0
+
+        async def run(self) -> None:
+            await self.connected.wait()
+            while True:
+                if self.total:
+                    await self.send(Nudged(total=self.total))
+                await self.emit(Plain(main_video=gray(0)))
+
+    class Talking(Silent):
+        total = 7
+
+    with recorded(Silent, tmp_path) as studio:
+        studio.run(0.2)
+    result = replay(recording_in(tmp_path), Talking)
+    assert result.different == 0
+    assert str(result.differences[0]).endswith("message nudged {'total': 7} is new")
+
+
 def test_another_contract_is_refused_with_the_differences(tmp_path: Path) -> None:
     class Wider(Knob):
         level: int = InputField(default=1, ge=0, le=100)
