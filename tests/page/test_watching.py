@@ -23,12 +23,17 @@ class MyState(InputState):
 
 class MyModel(ReactorPipeline):
     state: MyState
-    fps = 30
+    fps = 10
 
     def inference(self):
         while True:
             yield gray(self.state.level)
 """
+# Whether so many sessions run, as the front knows.
+LISTED = """async (count) => {
+  const { engines } = await (await fetch("health")).json();
+  return engines.filter(({ session }) => session).length === count;
+}"""
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["redirected", "relayed"])
@@ -73,10 +78,13 @@ def test_the_choice_has_the_sessions_that_run_when_it_is_opened(browser: Browser
         choice = page.get_by_label("Session")
         expect(choice).to_have_value(first)
         with controlling(url, 250) as second:
+            page.wait_for_function(LISTED, arg=2)
             choice.hover()
             expect(choice.locator("option", has_text=second)).to_have_count(1)
             expect(choice.locator("option")).to_have_count(2)
         page.mouse.move(0, 700)
+        # The front hears of the end of a session from its worker.
+        page.wait_for_function(LISTED, arg=1)
         choice.hover()
         expect(choice.locator("option")).to_have_count(1)
 
