@@ -26,7 +26,7 @@ class Took(ModelMessage):
 
 class MyModel(ReactorPipeline):
     state: MyState
-    fps = 60
+    fps = 10
 
     @event(name="take", description="Take a file once")
     def take(self, file: UploadedFile, note: str = "") -> Took:

@@ -114,7 +114,7 @@ class MyModel(ReactorPipeline):
     state: World
     seat_state: Player
     seats = 2
-    fps = 30
+    fps = 10
 
     @event(name="shoot", bind=Key("space"))
     async def shoot(self, client: ClientInfo):
