@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.tracks.backlog import Item
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
 from reactor_runtime.engine.session_file import LastMinute
@@ -26,7 +27,7 @@ from reactor_runtime.engine.session_log import ReloadOutcome
 from reactor_runtime.interface import Audio, Output, ReactorPipeline, Video
 from reactor_runtime.ipc.messages import ClientEvent, Kept, StartSession
 from reactor_runtime.recording.entries import EndEntry, ErrorEntry, EventEntry, KeptEntry
-from reactor_runtime.recording.file import read_recording
+from reactor_runtime.recording.file import hash_content, read_recording
 from reactor_runtime.testing import Studio, replay
 from tests.engine.rig import Bright, Picture, frame
 from tests.testing.recorded import recorded
@@ -166,8 +167,9 @@ class SlowFile(UploadedFile):
     [
         lambda log: log.on_event(1, ClientEvent("s-1", "c-1", None, "set_prompt", "x" * 2000), skipped=False),
         lambda log: log.on_message(1, "caption", {"lines": ["x" * 1000, "y" * 1000]}),
+        lambda log: log.on_read(1, "camera", 1, [Item.encoded(bytes(2000), lambda _: np.zeros((2, 2, 3), np.uint8))]),
     ],
-    ids=["events", "messages"],
+    ids=["events", "messages", "reads"],
 )
 def test_a_full_queue_stops_recording_with_one_warning(
     put: Callable[[Any], None], tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -416,6 +418,60 @@ def test_a_read_after_the_end_of_its_session_does_not_stop_recording(tmp_path: P
     recorder.close()
     recordings = [read_recording(file) for file in tmp_path.iterdir()]
     assert [(len(each.reads), each.end is not None) for each in recordings] == [(0, True), (0, True)]
+
+
+def test_what_comes_after_the_end_of_its_session_is_not_in_the_next_recording(tmp_path: Path) -> None:
+    recorder = recorder_in(tmp_path)
+    first = recorder.start_log(START, Contract.of(Noise))
+    assert first is not None
+    first.on_end(1, "")
+    assert recorder.start_log(START, Contract.of(Noise)) is not None
+    first.on_message(1, "caption", {})
+    recorder.close()
+    assert [read_recording(file).messages for file in tmp_path.iterdir()] == [[], []]
+
+
+def test_a_session_after_a_reload_has_its_config_its_files_and_the_seats(tmp_path: Path) -> None:
+    recorder = Recorder(RecordOptions(tmp_path / "recordings"), {"width": 1}, tmp_path)
+    reloaded = ReloadOutcome("loaded", Contract.of(Noise), {"width": 2}, {str(tmp_path / "model.py"): b"new"})
+    log = recorder.start_log(StartSession("s-1", "c-1", 0.0, seat=2), Contract.of(Noise), reloaded)
+    assert log is not None
+    log.on_event(1, ClientEvent("s-1", "c-2", None, "turn", "{}", seat=3), skipped=False)
+    recorder.close()
+    (file,) = (tmp_path / "recordings").iterdir()
+    recording = read_recording(file)
+    assert (recording.header.config, recording.header.seat) == ('{"width": 2}', 2)
+    assert recording.header.files == {"model.py": hash_content(b"new")}
+    assert recording.events == [EventEntry(1, "turn", "{}", client="c-2", seat=3)]
+
+
+def test_a_reload_has_waited_only_where_a_read_was_cancelled_in_its_step(tmp_path: Path) -> None:
+    recorder = recorder_in(tmp_path)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    outcome = ReloadOutcome("applied", Contract.of(Noise), {}, {})
+    log.on_read(5, "camera", 1, None)
+    log.on_reload(5, outcome)
+    log.on_reload(5, outcome)
+    log.on_read(6, "camera", 1, None)
+    log.on_read(6, "camera", 1, [])
+    log.on_reload(6, outcome)
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    assert [each.entry.waiting for each in read_recording(file).reloads] == [True, False, False]
+
+
+def test_a_return_from_code_on_trial_with_another_contract_is_a_reload_that_failed(tmp_path: Path) -> None:
+    recorder = recorder_in(tmp_path)
+    log = recorder.start_log(START, Contract.of(Noise))
+    assert log is not None
+    log.on_reload(5, ReloadOutcome("applied", Contract.of(Singing), {}, {}))
+    log.on_reload(5, ReloadOutcome("reverted", Contract.of(Noise), {}, {}))
+    recorder.close()
+    (file,) = tmp_path.iterdir()
+    recording = read_recording(file)
+    assert [each.entry.kind for each in recording.reloads] == ["failed"]
+    assert recording.end is None
 
 
 def test_a_recorder_without_a_session_writes_nothing(tmp_path: Path) -> None:

@@ -208,6 +208,13 @@ def test_a_read_with_the_values_of_fewer_files_is_refused(tmp_path: Path) -> Non
         read_recording(path)
 
 
+def test_an_output_with_a_frame_of_another_kind_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.mcap"
+    path.write_bytes(written([OutputEntry(3, {"main_video": ["2x4x3:ff", "1x480:ff"]})]))
+    with pytest.raises(UsageError, match="'main_video' is no output of the model, or one of another kind"):
+        read_recording(path)
+
+
 def test_damaged_pixels_are_refused_with_the_path(tmp_path: Path) -> None:
     content = bytearray(written(ENTRIES))
     # The number that begins data of Zstandard.
