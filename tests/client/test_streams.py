@@ -165,3 +165,32 @@ def test_the_view_is_sent_again_after_a_break() -> None:
     streams.send_text("an earlier event")
     streams.on_connection_lost(ConnectionLost("lost"))
     assert [streams.send_queue.take_next(), streams.send_queue.take_next()] == [view, None]
+
+
+def test_an_acknowledgement_has_the_time_that_its_frame_was_held() -> None:
+    streams = SessionStreams("viewer")
+    streams.receive(attach(MediaHeader("main", 1, 0, 0), jpeg.encode(gray(9))), 1.0, 1000.0)
+    frame = streams.frames.newest("main")
+    assert frame is not None
+    streams.acknowledge(frame, 1.25)
+    text = streams.send_queue.take_next()
+    assert isinstance(text, str)
+    assert json.loads(text)["data"] == {"track": "main", "seq": 1, "held_ms": 250}
+
+
+def test_frames_of_another_seat_of_the_session_are_dropped() -> None:
+    streams = SessionStreams("controller")
+    for seat in (0, 1):
+        welcome = {"type": "reactor.welcome", "data": {**WELCOME, "seat": seat}}
+        streams.receive(json.dumps(welcome), 1.0, 1000.0)
+        streams.receive(session_phase("started", session="s"), 1.0, 1000.0)
+        assert streams.frames.newest("main") is None
+        streams.receive(attach(MediaHeader("main", 1, 0, 0), jpeg.encode(gray(9))), 1.0, 1000.0)
+        assert streams.frames.newest("main") is not None
+
+
+def test_nothing_is_sent_after_the_end_of_a_client() -> None:
+    streams = SessionStreams("controller")
+    streams.send_text("an event")
+    streams.end_client(ConnectionLost("lost"))
+    assert streams.send_queue.take_next() is None

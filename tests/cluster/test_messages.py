@@ -80,10 +80,11 @@ def test_another_text_is_refused(text: str) -> None:
 
 
 def test_the_error_of_a_message_names_the_field_and_no_value() -> None:
-    text = FROM_WORKER.encode(STATUS).replace('"phase":"running"', '"phase":7')
+    text = FROM_WORKER.encode(STATUS).replace('"phase":"running"', '"phase":["hidden"]')
     with pytest.raises(BadMessage, match=r"status: slots\.0\.session\.phase: .*string") as error:
         FROM_WORKER.decode(text)
     assert "secret" not in str(error.value)
+    assert "hidden" not in str(error.value)
 
 
 def test_a_worker_can_give_the_front_no_order() -> None:
