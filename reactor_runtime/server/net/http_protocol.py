@@ -14,7 +14,7 @@ from reactor_runtime.server.net.application import Application, Peer
 from reactor_runtime.server.net.exchange import Exchange, plain_response
 from reactor_runtime.server.net.http_reader import BadRequest, HttpReader, Request
 from reactor_runtime.server.net.reading import RECEIVED_S, RECEIVED_S_A_BYTE, SLICE_S
-from reactor_runtime.server.net.shares import TURN_S
+from reactor_runtime.server.net.shares import TURN_S, AddressShare
 from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.net.transport import ClientConnection, keep_little_unsent, notice_silence
 
@@ -54,6 +54,8 @@ class HttpProtocol(ClientConnection):
         self._known: Request | None = None
         self._dropping = self._idle = False
         self._unpaid_s = 0.0
+        # The bytes of a response that the client has not read, and the share in which they are counted.
+        self._unread: tuple[AddressShare, int] | None = None
         self._dropped_bytes = 0
         # The time at which the bytes arrived that wait for the share of the address.
         self._waits_since: float | None = None
@@ -79,10 +81,21 @@ class HttpProtocol(ClientConnection):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+        self._response_read()
         self._reader.close()
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.disconnect()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._response_read()
+        self._unread = self.share, self.transport.get_write_buffer_size()
+        self.share.unread_bytes += self._unread[1]
+
+    def resume_writing(self) -> None:
+        self._response_read()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         self._unpaid_s += RECEIVED_S + len(data) * RECEIVED_S_A_BYTE
@@ -236,6 +249,13 @@ class HttpProtocol(ClientConnection):
         if self._wait is not None:
             self._wait.cancel()
         self._wait = self._loop.call_later(LINGER_S, self.transport.close)
+
+    def _response_read(self) -> None:
+        """Count what the client had not read of a response as read, or given up."""
+        if self._unread is not None:
+            share, size_bytes = self._unread
+            share.unread_bytes -= size_bytes
+            self._unread = None
 
     def _drop(self, size_bytes: int) -> None:
         self._dropped_bytes += size_bytes

@@ -20,6 +20,9 @@ PROXY_PER_S = 10.0
 TURN_S = 0.002
 LONG_WORK = 5.0
 LONGEST_REST_S = 1.0
+# So much of its responses an address may leave unread: then its requests wait, and it is looked at again later.
+MOST_UNREAD_BYTES = 64 << 20
+UNREAD_RETRY_S = 0.1
 # An address is read again when it has so much time again: it is looked at ten times a second, however small its debt.
 RESUMED_S = 0.005
 
@@ -76,13 +79,21 @@ class Share:
 
 
 class AddressShare(Share):
-    """Limit the time for the requests and handshakes of an address; its WebSockets borrow from it beyond their own."""
+    """Limit the time for the requests and handshakes of an address; its WebSockets borrow from it beyond their own.
+
+    `unread_bytes` of its responses wait until its sockets take them.
+    """
 
     def __init__(self, pool: TokenBucket, now: float, per_s: float = ADDRESS_PER_S) -> None:
         super().__init__(per_s, TokenBucket(0, 0), now, ADDRESS_AT_ONCE_S)
+        self.unread_bytes = 0
         self._pool = pool
         # The shares of clients that have gone, which are not whole again.
         self._returned: list[Share] = []
+
+    def wait_s(self, now: float) -> float:
+        """Return for how long nothing may be read: while the address has a debt, or leaves too much unread."""
+        return max(super().wait_s(now), UNREAD_RETRY_S if self.unread_bytes > MOST_UNREAD_BYTES else 0.0)
 
     def take(self, now: float, cost: float) -> bool:
         """Lend a WebSocket time from this share, or else from the pool of all addresses."""
@@ -113,7 +124,7 @@ class AddressShare(Share):
     def is_whole(self, now: float) -> bool:
         """Return whether a new share would be the same."""
         self._forget_whole(now)
-        return not self._returned and self.left(now) >= ADDRESS_AT_ONCE_S
+        return not self._returned and not self.unread_bytes and self.left(now) >= ADDRESS_AT_ONCE_S
 
     def _forget_whole(self, now: float) -> None:
         self._returned = [each for each in self._returned if each.part_left(now) < 1]

@@ -314,6 +314,9 @@ class TlsConnection(Transport, asyncio.Protocol):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._below.set_write_buffer_limits(high, low)
 
+    def get_write_buffer_size(self) -> int:
+        return self._below.get_write_buffer_size()
+
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         self._protocol = cast("asyncio.Protocol", protocol)
 

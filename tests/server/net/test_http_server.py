@@ -21,6 +21,7 @@ from reactor_runtime.server.net.http_reader import Request
 from reactor_runtime.server.net.http_server import HttpServer, ServerConfig
 from reactor_runtime.server.net.limits import ConnectionLimiter
 from reactor_runtime.server.net.mjpeg import FrameStream, Parts
+from reactor_runtime.server.net.shares import MOST_UNREAD_BYTES, UNREAD_RETRY_S
 from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.fakes import settle
@@ -82,6 +83,9 @@ class Wire(asyncio.Transport):
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         assert low == 0
         self.high = high
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.written)
 
     def writelines(self, list_of_data: Any) -> None:
         self.written += b"".join(list_of_data)
@@ -238,6 +242,24 @@ async def test_responses_that_a_client_does_not_read_do_not_pile_up() -> None:
         await settle()
     assert transport.written.count(b"HTTP/1.1 404 ") == 3
     protocol.connection_lost(None)
+
+
+async def test_an_address_that_leaves_much_of_its_responses_unread_is_not_served(
+    protocol: HttpProtocol, timers: Timers
+) -> None:
+    wire(protocol).written = bytes(MOST_UNREAD_BYTES + 1)
+    protocol.pause_writing()
+    protocol.data_received(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await settle()
+    assert b"HTTP/1.1 " not in wire(protocol).written
+    protocol.resume_writing()
+    timers.waiting[UNREAD_RETRY_S]()
+    await settle()
+    assert b"HTTP/1.1 404 " in wire(protocol).written
+    protocol.pause_writing()
+    assert protocol.share.unread_bytes > MOST_UNREAD_BYTES
+    protocol.connection_lost(None)
+    assert protocol.share.unread_bytes == 0
 
 
 async def test_requests_of_a_proxy_are_charged_to_their_clients(timers: Timers) -> None:

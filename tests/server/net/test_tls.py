@@ -208,6 +208,9 @@ class Below(asyncio.Transport):
         assert not self.ended
         self.written += data
 
+    def get_write_buffer_size(self) -> int:
+        return len(self.written)
+
     def write_eof(self) -> None:
         self.ended = True
 
@@ -375,6 +378,14 @@ async def test_an_alert_is_sent_unless_the_output_has_ended(connect: Connect, en
     tls.tls.data_received(b"GET / HTTP/1.1\r\n\r\n")
     await until(lambda: tls.below.closed)
     assert (len(tls.below.written) > written) == (not ended)
+
+
+async def test_what_waits_to_be_sent_is_counted_encrypted(connect: Connect) -> None:
+    tls = connect(pauses=False)
+    await tls.shake()
+    before = tls.tls.get_write_buffer_size()
+    tls.tls.write(bytes(1000))
+    assert before + 1000 < tls.tls.get_write_buffer_size() < before + 1100
 
 
 async def test_a_connection_is_closed_when_the_last_bytes_of_its_client_were_read(connect: Connect) -> None:
