@@ -59,6 +59,8 @@ export class ReloadPanel {
     on("reload", ({ status }) => {
       this.show();
       this.#label(LABELS[status] ?? "Reload");
+      // The button may have faded while the user was in the editor.
+      this.#button.dispatchEvent(new Event("activity"));
     });
     on("status", ({ role, phase, opened }) => {
       this.#button.disabled = role !== "controller";

@@ -115,6 +115,17 @@ def test_plates_fade_and_come_back_with_pointer_key_and_touch(page: Page, server
         expect_faded(page, False)
 
 
+def test_plates_come_back_with_a_reload(page: Page, server: FakeServer) -> None:
+    server.script.reload = RELOADS["applied"]
+    play(page, server)
+    expect(page.locator("#reload")).to_be_visible()
+    wait_s(page, 2 * FADE_S)
+    expect_faded(page, True)
+    server.report_reload(RELOADS["applied"])
+    expect_faded(page, False)
+    expect(page.locator("#reload")).to_have_text("Reloaded")
+
+
 IN_USE: dict[str, Callable[[Page, FakeServer], object]] = {
     "a text field has the focus": lambda page, _: page.locator(".prompt textarea").focus(),
     "the keyboard is at a tool": lambda page, _: page.keyboard.press("Tab"),
