@@ -32,7 +32,11 @@ export async function openClip({ session, pieces, link, caption, onKept }) {
   const title = byId("model").textContent;
   const status = el("p", { role: "status", class: "clip-status" });
   const bar = el("progress", { "aria-label": "Making the clip", max: 1, value: 0 });
-  const share = el("button", { type: "button", class: "button primary", disabled: true, hidden: !navigator.canShare }, "Share");
+  const share = el(
+    "button",
+    { type: "button", class: "button primary", disabled: true, hidden: !navigator.canShare },
+    "Share",
+  );
   const save = el("button", { type: "button", class: "button", disabled: true }, "Download");
   const copy = el("button", { type: "button", class: "button" }, "Copy link");
   const close = el("button", { type: "button", class: "clip-close", title: "Close", "aria-label": "Close" }, "✕");

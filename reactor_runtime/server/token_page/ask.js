@@ -3,5 +3,7 @@ document.documentElement.style.setProperty("--authors", document.documentElement
 
 // Loaded before the body.
 document.addEventListener("change", ({ target }) => {
-  if (target.id === "show") document.querySelector("[name=token]").type = target.checked ? "text" : "password";
+  const box = /** @type {HTMLInputElement} */ (target);
+  const password = /** @type {HTMLInputElement} */ (document.querySelector("[name=token]"));
+  if (box.id === "show") password.type = box.checked ? "text" : "password";
 });
