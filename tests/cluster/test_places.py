@@ -99,7 +99,8 @@ class Crowd:
             if not seat.is_free
         ]
         if taken:
-            worker, worker.place, number = self.random.choice(taken)
+            worker, place, number = self.random.choice(taken)
+            worker.place = place
             worker.free_seat(number, is_broken=self.random.random() < 0.4)
 
     def leave(self) -> None:
