@@ -56,6 +56,11 @@ async def test_a_seat_that_is_left_goes_to_the_next_client_and_the_others_play_o
     async with running_front(project) as front, playing(front, 3) as (first, second, third):
         await second.aclose()
         await until_seats(first, True, False, True, False)
+        session = front.slots[0].session
+        assert session is not None
+        # The front knows it a little later.
+        while session.free != [1, 3]:  # noqa: ASYNC110  (no event reports it; `playing` has a limit)
+            await asyncio.sleep(0.01)
         async with playing(front, 1) as (fourth,):
             assert (fourth.seat, fourth.id) == (1, first.id)
             assert await who(third) == {"seat": 2, "log": "+0+1+2-1+1"}

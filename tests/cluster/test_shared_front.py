@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 
@@ -22,6 +23,11 @@ def project(tmp_path: Path) -> Path:
     return write_project(tmp_path / "project", SHARED)
 
 
+def ids_at(front: Front) -> set[str]:
+    """Return the ids of the sessions that the front knows."""
+    return {slot.session.id for slot in front.slots if slot.session is not None}
+
+
 async def health(front: Front) -> dict[str, object]:
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}", timeout=TIMEOUT_S) as http:
         return dict((await http.get("/health")).json())
@@ -33,6 +39,9 @@ async def test_each_client_of_a_worker_has_a_session_of_its_own(project: Path, r
         url = f"http://127.0.0.1:{front.port}"
         sessions = [await stack.enter_async_context(connect(url)) for _ in range(3)]
         assert len({session.id for session in sessions}) == 3
+        async with asyncio.timeout(TIMEOUT_S):
+            while not {session.id for session in sessions} <= ids_at(front):  # noqa: ASYNC110  (no event reports it)
+                await asyncio.sleep(0.01)
         for number, session in enumerate(sessions):
             await session.send("set_level", level=50 + 50 * number)
         for number, session in enumerate(sessions):
