@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.server.options import TurnLimits
 from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
@@ -223,3 +225,20 @@ async def test_as_many_turns_of_a_worker_are_limited_as_clients_wait() -> None:
         await front.free(worker, 0)
         assert await front.go("d")
         assert worker.waiting_elsewhere == 1
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["answers", "lost"])
+async def test_a_room_is_not_opened_again_while_another_front_waits_for_its_worker(is_lost: bool) -> None:
+    async with seated_front() as front:
+        worker = await front.play("a", room="duel")
+        worker.fall_silent()
+        await front.simulation.restart_front()
+        await front.arrive("b", room="duel")
+        assert front.simulation.waiting == ["b"]
+        if is_lost:
+            await front.wait(6.0)
+        else:
+            worker.speak()
+            await front.wait()
+        assert front.simulation.waiting == []
+        assert (front.assignment("b").worker == worker.id) is not is_lost

@@ -335,7 +335,8 @@ class WorkerFleet:
     def _handle_event(self, event: PlacementEvent) -> None:
         match event:
             case PlacementConnected():
-                self._contact = _Contact(self._make_tickets(event.secret), Takeover(event.workers))
+                takeover = Takeover(event.workers, on_complete=self.admission.on_slots_known)
+                self._contact = _Contact(self._make_tickets(event.secret), takeover)
                 for id in event.workers:
                     self._add(id).engine.mark_unavailable("no contact with the worker yet")
             case WorkerPending():

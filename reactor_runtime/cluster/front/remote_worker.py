@@ -198,7 +198,6 @@ class RemoteWorker:
     def _status_received(self, status: WorkerStatus) -> None:
         if self.silent_since is not None:
             self._turns.send_again()
-        self._takeover.record_contact(self.id)
         was_outdated, self.is_outdated = self.is_outdated, status.build != self._build
         self._follow(replace(status, draining=True) if self.is_outdated else status)
         if self.is_outdated and not was_outdated:
@@ -206,6 +205,7 @@ class RemoteWorker:
             logger.info("%s, and ends %s worker=%s node=%s", OUTDATED, end, self.id, self.node)
         # Only after a status that could be used: another one counts as silence.
         self.silent_since = None
+        self._takeover.record_contact(self.id)
         self._on_change()
 
     def _follow(self, status: WorkerStatus) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from reactor_runtime.cluster.messages import FrontIdentity
 from reactor_runtime.errors import UsageError
 
 
 class Takeover:
-    """Wait until each worker that was found has answered; `other` is the front that one of them has."""
+    """Wait until each worker that was found has answered; `other` is the front that one of them has.
 
-    def __init__(self, found: Iterable[str]) -> None:
+    `on_complete` is called when the last one has answered.
+    """
+
+    def __init__(self, found: Iterable[str], *, on_complete: Callable[[], None] = lambda: None) -> None:
         self.other: FrontIdentity | None = None
         self._waiting = set(found)
+        self._on_complete = on_complete
 
     @property
     def is_complete(self) -> bool:
@@ -22,7 +26,10 @@ class Takeover:
 
     def record_contact(self, worker: str) -> None:
         """Record that a worker serves this front, or is not placed yet, or has gone."""
-        self._waiting.discard(worker)
+        if worker in self._waiting:
+            self._waiting.remove(worker)
+            if self.is_complete:
+                self._on_complete()
 
     def raise_failure(self, cluster: str) -> None:
         """Raise UsageError if a worker has another front."""

@@ -145,6 +145,10 @@ class Admission(Generic[S]):
         self._waiting_elsewhere = count
         self._queue_changed()
 
+    def on_slots_known(self) -> None:
+        """Assign clients that waited because not all slots were known."""
+        self._assign_free_slots()
+
     def all_clients(self) -> list[Client]:
         """Return the controllers of all sessions, the clients that wait, and the viewers."""
         sessions = [slot.session for slot in self.slots if slot.session is not None]
@@ -263,10 +267,7 @@ class Admission(Generic[S]):
             if is_full and not controller.has_wish:
                 continue
             vacant = self.slots.find_vacant(controller)
-            # Another session would divide those who have the code of a room, or come at the same time.
-            may_open = controller.slot or not (
-                self.slots.find_session(controller.room) or self.slots.starts_for(controller)
-            )
+            may_open = self.slots.may_open(controller)
             slot = vacant.slot if vacant is not None else self.slots.take_free(controller) if may_open else None
             if slot is None:
                 is_full = is_full or not controller.has_wish

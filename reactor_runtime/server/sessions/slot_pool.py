@@ -195,6 +195,17 @@ class SlotPool(Generic[S]):
         )
         return next(named, None) if session_id else None
 
+    def may_open(self, client: Client) -> bool:
+        """Return whether a client may start a session.
+
+        Another one would divide those who have the code of a room, which a slot that is not known yet may have, or come
+        at the same time. For a client of a front, the front has decided.
+        """
+        if client.slot:
+            return True
+        is_unknown = bool(client.room and self.unknown())
+        return not (is_unknown or self.find_session(client.room) or self.starts_for(client))
+
     def starts_for(self, client: Client) -> bool:
         """Return whether a session starts that has a seat for this client when it runs."""
         if (self.seats or 1) == 1:
