@@ -242,3 +242,13 @@ async def test_a_room_is_not_opened_again_while_another_front_waits_for_its_work
             await front.wait()
         assert front.simulation.waiting == []
         assert (front.assignment("b").worker == worker.id) is not is_lost
+
+
+async def test_the_turn_of_a_client_that_is_on_its_way_is_not_the_longest() -> None:
+    async with seated_front(2, TurnLimits(max_session_s=60.0)) as front:
+        longest = await front.play("a", "b", "c", room="one")
+        other = await front.play("d", room="two")
+        await front.arrive("e", room="two")
+        await front.arrive("f", room="one")
+        assert (front.assignment("e").worker, front.simulation.waiting) == (other.id, ["f"])
+        assert (longest.waiting_elsewhere, other.waiting_elsewhere) == (1, 0)

@@ -39,6 +39,8 @@ class TurnLimiter(Generic[S]):
         self._limits = self._waiting > 0
         sessions = [slot.session for slot in self._slots if slot.session is not None]
         stopping = sum(session.phase is SessionPhase.STOPPING for session in sessions)
-        turns = [turn for session in sessions if session.phase is SessionPhase.RUNNING for turn in session.turns]
+        running = [session for session in sessions if session.phase is SessionPhase.RUNNING]
+        # A controller may still be on its way to its seat.
+        turns = [turn for session in running for turn in session.turns if turn.began_at]
         for rank, (turn, _) in enumerate(sorted(turns, key=lambda each: each.began_at)):
             turn.set_others_waiting(rank < self._waiting - stopping)
