@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reactor_runtime.cluster.front.scaling import Scaling
+from reactor_runtime.cluster.messages import SeatStatus
 from reactor_runtime.server.options import TurnLimits
 from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
 
@@ -252,3 +253,15 @@ async def test_the_turn_of_a_client_that_is_on_its_way_is_not_the_longest() -> N
         await front.arrive("f", room="one")
         assert (front.assignment("e").worker, front.simulation.waiting) == (other.id, ["f"])
         assert (longest.waiting_elsewhere, other.waiting_elsewhere) == (1, 0)
+
+
+async def test_a_seat_that_another_client_has_is_not_offered_when_its_ticket_is_released() -> None:
+    async with seated_front(1) as front:
+        worker = await front.play("a", room="duel")
+        await front.arrive("b", "c", room="duel", seat=1)
+        worker.set_seat(1, SeatStatus("unknown", "d"))
+        await front.wait()
+        assert ([each.client for each in front.assigned], front.simulation.waiting) == (["a", "b"], ["c"])
+        await front.free(worker, 1)
+        assert await front.go("c")
+        assert front.seated == [["a", "c", ""]]

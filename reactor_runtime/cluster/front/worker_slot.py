@@ -378,16 +378,20 @@ class WorkerSlot:
             seat = session.seats.get(number)
             # A session with one seat ends with its controller, or outlives it.
             is_taken = not of_seat.is_free or not session.has_several_seats
+            over = seat if seat is not None and session.has_several_seats and seat.is_over(of_seat, released) else None
+            if over is not None:
+                del session.seats[number]
+                seat = None
             if seat is None and is_taken:
                 client = of_seat.client
                 seat = session.seats[number] = WorkerSeat(number, self._send, self._turns, of_seat.ticket, client, 0.0)
+            # The new controller is set first, as admission may give the seat to another one.
+            if over is not None:
+                self._end_turn(over, is_broken=over.is_reported and of_seat.is_broken)
+                freed += [] if is_taken else [number]
             if seat is None:
                 continue
-            if session.has_several_seats and seat.is_over(of_seat, released):
-                del session.seats[number]
-                self._end_turn(seat, is_broken=seat.is_reported and of_seat.is_broken)
-                freed.append(number)
-            elif is_taken and (seat.is_reported or seat.ticket == of_seat.ticket):
+            if is_taken and (seat.is_reported or seat.ticket == of_seat.ticket):
                 seat.update(of_seat, now)
                 self._offer_vacant(session, seat, of_seat)
             elif is_taken and not seat.is_released:
