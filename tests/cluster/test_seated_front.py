@@ -9,9 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from reactor_runtime.client import Session, connect
 from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.sessions.session import SessionPhase
 from tests.cluster.front import Front, redirected, running_front, socket_of
 from tests.server.client import client
 from tests.server.running import write_project
@@ -103,3 +105,27 @@ async def test_all_clients_of_a_worker_that_is_killed_meet_again_in_another(proj
             welcomes.append(await back.data("reactor.welcome"))
         assert [welcome["seat"] for welcome in welcomes] == [0, 1]
         assert len({welcome["session"] for welcome in welcomes}) == 1
+
+
+async def test_a_ticket_for_a_session_that_ends_is_refused_and_its_client_begins_another(tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+    waits = f"\n    @disconnected\n    def end(self):\n        while not Path({str(ended)!r}).exists():\n"
+    model = MODEL.replace("    def inference", f"{waits}            time.sleep(0.01)\n\n    def inference")
+    project = write_project(tmp_path / "ending", f"import time\nfrom pathlib import Path\n{model}")
+    async with running_front(project) as front:
+        async with client(front.url, room="duel") as first:
+            await first.data("reactor.session", phase="started")
+            redirect = await redirected(front, room="duel")
+        try:
+            (slot,) = front.slots
+            async with asyncio.timeout(TIMEOUT_S):
+                while slot.session is None or slot.session.phase is not SessionPhase.STOPPING:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            with pytest.raises(InvalidStatus):
+                async with client(socket_of(redirect), ticket=redirect["ticket"]):
+                    pass
+        finally:
+            ended.touch()
+        async with client(front.url, returning=redirect["returning"], room="duel") as second:
+            assert (await second.data("reactor.session", phase="lost"))["message"]
+            assert (await second.data("reactor.welcome"))["seat"] == 0

@@ -19,7 +19,7 @@ def test_the_age_of_a_ticket_that_has_expired_is_logged(
     issuer = TicketIssuer(SECRET, "one", "f-1")
     ticket = issuer.issue("w-1", role="controller", session="", client="c-1", now=time.time() - age_s)
     gate = WorkerGate(
-        TicketGate(SECRET, "one", "w-1"), SECRET, is_resumed_by=lambda _: False, has_session=lambda _: False
+        TicketGate(SECRET, "one", "w-1"), SECRET, is_resumed_by=lambda _: False, is_running=lambda _: False
     )
     query = f"ticket={ticket.text}".encode()
     request = HTTPConnection({"type": "websocket", "path": "/ws", "query_string": query, "headers": [], "state": {}})

@@ -142,7 +142,7 @@ def _service(
         tickets,
         job.secret,
         is_resumed_by=lambda secret: slots.resumed_by(secret) is not None,
-        has_session=lambda id: slots.find_session(id) is not None,
+        is_running=slots.is_running,
     )
     # After an end without an order of the front, clients go back to it, and get the next free worker.
     service = Service(backend, operator, tls, gate=gate, routes=[control.route()], breaks_on_signal=True)

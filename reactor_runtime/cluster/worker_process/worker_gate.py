@@ -27,7 +27,7 @@ class WorkerGate:
     """Admit a client with a ticket or the secret to resume the session, and the front with the cluster's secret.
 
     Role, session, room, seat and slot are those of the ticket, not of the query; a client that resumes needs no ticket.
-    `has_session` returns whether the session of an id runs.
+    `is_running` returns whether the session of an id runs, and is not ending.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class WorkerGate:
         secret: str,
         *,
         is_resumed_by: Callable[[str], bool],
-        has_session: Callable[[str], bool],
+        is_running: Callable[[str], bool],
     ) -> None:
         self._tickets = tickets
         self._secret = secret
         self._is_resumed_by = is_resumed_by
-        self._has_session = has_session
+        self._is_running = is_running
 
     def admits(self, request: HTTPConnection) -> bool:
         path = request.scope["path"]
@@ -55,7 +55,7 @@ class WorkerGate:
         try:
             ticket = self._tickets.admit(query["ticket"], time.time())
             joins = ticket.session and ticket.role == Role.CONTROLLER
-            is_late = joins and not self._has_session(ticket.session)
+            is_late = joins and not self._is_running(ticket.session)
             if is_late or (ticket.resume and not self._is_resumed_by(ticket.resume)):
                 raise TicketRefused("the session of the ticket is over")
         except TicketRefused as refused:
