@@ -26,7 +26,7 @@ from tests.timeouts import TIMEOUT_S
 KNOWN = Path(__file__).with_suffix(".json")
 FRAMES = 30
 SETTLED_FRAMES = 10
-ROUNDS = 3
+ROUNDS = 5
 # The fewest calls a frame of a function that is listed.
 LISTED = 0.3
 ENCODE = "reactor_runtime/ipc/framing.py encode_parts"
