@@ -17,9 +17,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from benchmarks.serving import cpu_of, run
-from reactor_runtime.cluster.messages import FROM_WORKER, SessionStatus
+from reactor_runtime.cluster.messages import FROM_WORKER, SeatStatus, SessionStatus
 from reactor_runtime.server.sessions.slot import SessionEnd
-from tests.cluster.simulation import STATUS
+from tests.cluster.simulation import EMPTY, STATUS
 
 Row = tuple[str, str, str]
 WORKERS = 64
@@ -86,7 +86,8 @@ class _Worker:
     freed_at: float = 0.0
 
     async def report(self) -> None:
-        status = replace(STATUS, phase="ready", session=self.session, ended=self.ended)
+        slot = replace(EMPTY, session=self.session, ended=self.ended)
+        status = replace(STATUS, phase="ready", slots=(slot,))
         with contextlib.suppress(ConnectionClosed):
             await self.connection.send(FROM_WORKER.encode(status))
 
@@ -170,7 +171,7 @@ class _Cluster:
         worker = self.workers[redirect["url"].rpartition("/")[2]]
         ticket = jwt.decode(redirect["ticket"], options={"verify_signature": False})["jti"]
         self.assigned_s.append(at - (worker.freed_at if self.with_queue else connected_at))
-        worker.session = SessionStatus(f"s-{ticket}", "running", 0.0, "", ticket, "")
+        worker.session = SessionStatus(f"s-{ticket}", "running", 0.0, (SeatStatus(ticket),))
         self._start(worker.report())
         if not self.with_queue:
             asyncio.get_running_loop().call_later(SHORT_S, self._end, worker)
