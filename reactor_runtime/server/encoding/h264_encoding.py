@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # The encoder counts bits per frame: its rates are those for so many frames a second, at whatever rate frames come.
 NOMINAL_FPS = 30
 FEWEST_BITS = 8_000
+# With 8 bits for each 256 pixels all of a key can be grey, and the frames after it; with 12 none was, of seven sizes.
+FEWEST_BITS_A_MACROBLOCK, MACROBLOCK = 12, 256
 # x264 counts a message about itself as a part of the first frame.
 MESSAGE_BITS = 6_000
 # x264 needs at least one macroblock; more pixels than these are beyond what browsers decode.
@@ -70,8 +72,8 @@ class X264Encoder:
     ) -> bytes:
         import av
 
-        bits = max(FEWEST_BITS, bits)
         height, width, _ = pixels.shape
+        bits = max(bits, FEWEST_BITS, FEWEST_BITS_A_MACROBLOCK * height * width // MACROBLOCK)
         if self._context is None or self._to_i420 is None or self._opened != (pixels.shape, bits):
             self._context, self._opened = self._open(height, width, bits), (pixels.shape, bits)
             self._to_i420 = _I420Converter(pixels.shape, self._threads)

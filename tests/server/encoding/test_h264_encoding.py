@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from benchmarks.serving import photo_like
 from reactor_runtime.server.encoding.h264_encoding import H264, is_installed
 from reactor_runtime.server.encoding.video_encoding import VideoEncoder
 from reactor_runtime.wire.containers import MP4
@@ -73,6 +74,18 @@ def test_few_bits_are_enough_for_a_simple_picture() -> None:
     with av.open(io.BytesIO(encode(H264.open(1), 0, pixels, bits=1)), "r") as container:
         shown = next(container.decode(video=0)).to_ndarray(format="rgb24").astype(int)
     assert np.abs(shown - pixels).mean() < 40
+
+
+@pytest.mark.parametrize(("height", "width"), [(480, 640), (720, 1280), (1072, 1920)])
+def test_the_fewest_bits_show_the_frame_in_place_of_grey(height: int, width: int) -> None:
+    encoder = H264.open(1)
+    pixels = photo_like(width, height, 1)[0]
+    files = [encode(encoder, seq, np.roll(pixels, seq, axis=1), bits=1) for seq in range(3)]
+    with av.open(io.BytesIO(b"".join(files)), "r") as container:
+        shown = [frame.to_ndarray(format="gray") for frame in container.decode(video=0)]
+    assert len(shown) == len(files)
+    for luma in shown:
+        assert np.abs(luma.astype(int) - 128).mean() > 10
 
 
 def test_a_still_frame_costs_next_to_nothing() -> None:
