@@ -142,10 +142,10 @@ class FrontHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """Limit so many turns of the worker's controllers while others wait at the front."""
+class LimitTurns:
+    """Limit the turns of the controllers that came with the tickets of these ids, and no others."""
 
-    count: int
+    tickets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Abort:
 
 
 FromWorker: TypeAlias = WorkerStatus | ContractChanged | FrontHeartbeatRequest
-ToWorker: TypeAlias = FrontHeartbeat | Waiting | Release | Drain | Stop | Abort
+ToWorker: TypeAlias = FrontHeartbeat | LimitTurns | Release | Drain | Stop | Abort
 
 FROM_WORKER = MessageCodec[FromWorker](
     {"status": WorkerStatus, "contract": ContractChanged, "heartbeat_request": FrontHeartbeatRequest}
@@ -182,7 +182,7 @@ FROM_WORKER = MessageCodec[FromWorker](
 TO_WORKER = MessageCodec[ToWorker](
     {
         "heartbeat": FrontHeartbeat,
-        "waiting": Waiting,
+        "limit_turns": LimitTurns,
         "release": Release,
         "drain": Drain,
         "stop": Stop,

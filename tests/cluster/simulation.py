@@ -19,13 +19,13 @@ from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.messages import (
     Abort,
     FrontIdentity,
+    LimitTurns,
     Release,
     SeatStatus,
     SessionStatus,
     SlotStatus,
     Stop,
     ToWorker,
-    Waiting,
     WorkerStatus,
 )
 from reactor_runtime.cluster.placement.placement import PlacementConnected, PlacementEvent, WorkerGone, WorkerPlaced
@@ -126,7 +126,7 @@ class SimulatedWorker:
         self.has_gone = False
         self.is_silent = False
         self.is_draining = False
-        self.waiting_elsewhere = 0
+        self.limited: tuple[str, ...] = ()
         self.tickets = TicketGate(SECRET, CLUSTER, id)
         self.link: SimulatedLink | None = None
         self._now = now
@@ -146,6 +146,12 @@ class SimulatedWorker:
     def sessions(self) -> list[SessionStatus]:
         """Return the sessions of all slots."""
         return [slot.session for slot in self.slots if slot.session is not None]
+
+    @property
+    def limited_clients(self) -> list[str]:
+        """Return the controllers whose turns are limited."""
+        seats = [seat for session in self.sessions for seat in session.seats]
+        return [seat.client for seat in seats if not seat.is_free and seat.ticket in self.limited]
 
     def connect(self, link: SimulatedLink) -> None:
         """Serve another front from now on."""
@@ -278,8 +284,8 @@ class SimulatedWorker:
         match message:
             case Release(ticket):
                 self._release(ticket)
-            case Waiting(count):
-                self.waiting_elsewhere = count
+            case LimitTurns(tickets):
+                self.limited = tickets
             case Stop() | Abort():
                 self._on_stop()
 

@@ -16,13 +16,13 @@ from reactor_runtime.cluster.messages import (
     FrontHeartbeat,
     FrontHeartbeatRequest,
     FrontIdentity,
+    LimitTurns,
     Release,
     SeatStatus,
     SessionStatus,
     SlotStatus,
     Stop,
     ToWorker,
-    Waiting,
     WorkerStatus,
 )
 from reactor_runtime.server.sessions.slot import SessionEnd
@@ -63,7 +63,9 @@ def test_a_message_of_a_worker_is_read_as_it_was_written(message: FromWorker) ->
     assert FROM_WORKER.decode(FROM_WORKER.encode(message)) == message
 
 
-@pytest.mark.parametrize("message", [FrontHeartbeat(), Waiting(3), Release("t-1"), Drain(), Stop(), Abort()])
+@pytest.mark.parametrize(
+    "message", [FrontHeartbeat(), LimitTurns(("t-1", "t-2")), Release("t-1"), Drain(), Stop(), Abort()]
+)
 def test_a_message_of_a_front_is_read_as_it_was_written(message: ToWorker) -> None:
     assert TO_WORKER.decode(TO_WORKER.encode(message)) == message
 

@@ -129,3 +129,18 @@ async def test_a_ticket_for_a_session_that_ends_is_refused_and_its_client_begins
         async with client(front.url, returning=redirect["returning"], room="duel") as second:
             assert (await second.data("reactor.session", phase="lost"))["message"]
             assert (await second.data("reactor.welcome"))["seat"] == 0
+
+
+async def test_the_end_of_a_turn_limits_no_other_one_when_nobody_else_waits(project: Path) -> None:
+    limits = TurnLimits(max_session_s=0.5)
+    async with running_front(project, limits=limits) as front, contextlib.AsyncExitStack() as stack:
+        players = []
+        for _ in range(4):
+            player = await stack.enter_async_context(client(front.url))
+            await player.data("reactor.session", phase="started")
+            players.append(player)
+        async with client(front.url) as last:
+            assert (await last.data("reactor.welcome"))["seat"] == 0
+        for player in players[1:]:
+            await player.ask("who")
+            assert not [each for each in player.texts if each["data"].get("phase") == "ending"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,10 +223,10 @@ async def test_as_many_turns_of_a_worker_are_limited_as_clients_wait() -> None:
     async with seated_front(1, TurnLimits(max_session_s=60.0)) as front:
         worker = await front.play("a", "b", "c")
         await front.arrive("d", "e", seat=0)
-        assert worker.waiting_elsewhere == 2
+        assert worker.limited_clients == ["a", "b"]
         await front.free(worker, 0)
         assert await front.go("d")
-        assert worker.waiting_elsewhere == 1
+        assert worker.limited_clients == ["b"]
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["answers", "lost"])
@@ -252,7 +253,7 @@ async def test_the_turn_of_a_client_that_is_on_its_way_is_not_the_longest() -> N
         await front.arrive("e", room="two")
         await front.arrive("f", room="one")
         assert (front.assignment("e").worker, front.simulation.waiting) == (other.id, ["f"])
-        assert (longest.waiting_elsewhere, other.waiting_elsewhere) == (1, 0)
+        assert (longest.limited_clients, other.limited_clients) == (["a"], [])
 
 
 async def test_a_seat_that_another_client_has_is_not_offered_when_its_ticket_is_released() -> None:
@@ -265,3 +266,13 @@ async def test_a_seat_that_another_client_has_is_not_offered_when_its_ticket_is_
         await front.free(worker, 1)
         assert await front.go("c")
         assert front.seated == [["a", "c", ""]]
+
+
+async def test_the_turn_of_a_client_that_resumes_with_another_ticket_stays_limited() -> None:
+    async with seated_front(1, TurnLimits(max_session_s=60.0)) as front:
+        worker = await front.play("a", "b", "c")
+        await front.arrive("d")
+        assert worker.session is not None
+        worker.set_seat(0, replace(worker.session.seats[0], ticket="of a resume"))
+        await front.wait()
+        assert worker.limited_clients == ["a"]

@@ -146,10 +146,11 @@ async def test_as_many_turns_of_a_worker_are_limited_as_clients_wait() -> None:
         (worker,) = front.workers
         await front.play("a", "b", "c")
         await front.arrive("d", "e")
-        assert worker.waiting_elsewhere == 2
+        assert worker.limited_clients == ["a", "b"]
+        await front.wait(1.0)
         await front.end(worker, 1)
         await front.go("d")
-        assert worker.waiting_elsewhere == 1
+        assert worker.limited_clients == ["b"]
 
 
 async def test_a_worker_with_room_is_spare_and_an_idle_one_is_released_with_all_its_slots() -> None:

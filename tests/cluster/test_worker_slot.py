@@ -77,12 +77,12 @@ async def test_the_limit_of_a_turn_is_not_kept_for_the_next_session() -> None:
         await front.arrive("a")
         await front.begin()
         await front.arrive("b")
-        assert front.worker.waiting_elsewhere == 1
+        assert front.worker.limited_clients == ["a"]
         front.worker.end()
         await front.wait()
         await front.begin()
         assert front.assigned[-1].client == "b"
-        assert front.worker.waiting_elsewhere == 0
+        assert front.worker.limited_clients == []
 
 
 async def test_a_worker_that_drains_is_loaded_and_gets_no_other_client() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from reactor_runtime.clock import Timer
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.relay import Relay, RelayEnd
-from reactor_runtime.cluster.messages import Release, SeatStatus, SessionStatus, ToWorker, Waiting
+from reactor_runtime.cluster.messages import LimitTurns, Release, SeatStatus, SessionStatus, ToWorker
 from reactor_runtime.cluster.tickets import IssuedTicket
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.admission import Loss
@@ -22,33 +22,47 @@ logger = logging.getLogger(__name__)
 
 
 class WorkerTurns:
-    """Limit turns of the controllers of a worker, which keeps the time and limits those that have run longest."""
+    """Limit turns of the controllers of a worker, which keeps the time."""
 
     def __init__(self, send: Callable[[ToWorker], None]) -> None:
         self._send = send
-        self._limited: set[WorkerTurn] = set()
+        self._limited: dict[WorkerTurn, None] = {}
 
     def set_limited(self, turn: WorkerTurn, *, limited: bool) -> None:
         """Limit a turn, or no longer."""
-        if limited is not (turn in self._limited):
-            self._limited ^= {turn}
-            self._send(Waiting(len(self._limited)))
+        if limited is (turn in self._limited):
+            return
+        if limited:
+            self._limited[turn] = None
+        else:
+            del self._limited[turn]
+        self._send_limited()
 
     def send_again(self) -> None:
-        """Send the limits that the worker has removed because there was no front."""
+        """Send the limits that the worker has removed because there was no front, or whose tickets have changed."""
         if self._limited:
-            self._send(Waiting(len(self._limited)))
+            self._send_limited()
+
+    def _send_limited(self) -> None:
+        self._send(LimitTurns(tuple(turn.ticket for turn in self._limited)))
 
 
 class WorkerTurn:
-    """Limit the turn of one controller."""
+    """Limit the turn of one controller, which the worker knows by the id of its ticket."""
 
-    def __init__(self, turns: WorkerTurns, used_s: float) -> None:
+    def __init__(self, turns: WorkerTurns, ticket: str, used_s: float) -> None:
+        self.ticket = ticket
         self.used_s = used_s
         self._turns = turns
 
     def set_others_waiting(self, waiting: bool) -> None:
         self._turns.set_limited(self, limited=waiting)
+
+    def set_ticket(self, ticket: str) -> None:
+        """Follow the controller, which has resumed with another ticket."""
+        if ticket != self.ticket:
+            self.ticket = ticket
+            self._turns.send_again()
 
 
 class WorkerSeat:
@@ -67,7 +81,7 @@ class WorkerSeat:
         self.number = number
         self.client = client
         self.controller: Client | None = None
-        self.turn = WorkerTurn(turns, used_s)
+        self.turn = WorkerTurn(turns, ticket, used_s)
         # When the turn began, less what a lost session has used of it; 0 before.
         self.began_at = 0.0
         self.ticket = ticket
@@ -119,7 +133,6 @@ class WorkerSeat:
 
     def end(self) -> None:
         """Release what waits for the end; the worker closes the connection of a relayed controller."""
-        # A worker keeps the limit for its next session.
         self.turn.set_others_waiting(False)
         if self.expiry is not None:
             self.expiry.cancel()
@@ -157,6 +170,7 @@ class WorkerSeat:
             self.expiry.cancel()
         self.client = report.client
         self.ticket = report.ticket or self.ticket
+        self.turn.set_ticket(self.ticket)
         self.resume_secret = report.resume
         # A worker reports a controller before its turn has begun.
         if report.turn_s is not None:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -26,12 +26,12 @@ from reactor_runtime.cluster.messages import (
     FrontHeartbeat,
     FrontHeartbeatRequest,
     FrontIdentity,
+    LimitTurns,
     Release,
     SeatStatus,
     SessionStatus,
     SlotStatus,
     Stop,
-    Waiting,
     WorkerStatus,
 )
 from reactor_runtime.cluster.tickets import TicketGate
@@ -134,7 +134,7 @@ class ControlSocket:
             if self._connection is connection:
                 self._connection = None
                 # Without a front there is no queue.
-                self._admission.set_waiting_elsewhere(0)
+                self._limit_turns(())
 
     async def _serve_front(self, websocket: WebSocket, connection: _Connection) -> None:
         protocol = serving(websocket.scope, SocketProtocol)
@@ -183,8 +183,8 @@ class ControlSocket:
         match message:
             case FrontHeartbeat():
                 connection.record_heartbeat()
-            case Waiting():
-                self._admission.set_waiting_elsewhere(message.count)
+            case LimitTurns():
+                self._limit_turns(message.tickets)
             case Release():
                 self._release(message.ticket)
             case Drain():
@@ -193,6 +193,10 @@ class ControlSocket:
                 self._stop()
             case Abort():
                 self._abort()
+
+    def _limit_turns(self, tickets: Collection[str]) -> None:
+        for slot in self._admission.slots:
+            slot.limit_turns(tickets)
 
     def _release(self, ticket: str) -> None:
         self._tickets.release(ticket, time.time())
@@ -292,7 +296,7 @@ def _session_status(slot: EngineSlot, now: float) -> SessionStatus | None:
 def _seat_status(seat: SessionSeat, now: float) -> SeatStatus:
     controller = seat.controller
     return SeatStatus(
-        "" if controller is None else controller.ids.get("ticket", ""),
+        seat.ticket,
         "" if controller is None else controller.id,
         seat.resume_secret or "",
         now - seat.began_at if seat.began_at else None,

@@ -62,7 +62,6 @@ class Admission(Generic[S]):
         self._limiter: TurnLimiter[S] = TurnLimiter(self.slots, settings.clock)
         self._on_slot_ready = on_slot_ready
         self._claim_loss = claim_loss
-        self._waiting_elsewhere = 0
         self._on_change = on_change
 
     @property
@@ -139,11 +138,6 @@ class Admission(Generic[S]):
         self._positions.forget(client)
         if self.wait_queue.leave(client) or slot is not None:
             self._queue_changed()
-
-    def set_waiting_elsewhere(self, count: int) -> None:
-        """Limit turns as if `count` more controllers waited: those that wait at the front of a cluster."""
-        self._waiting_elsewhere = count
-        self._queue_changed()
 
     def on_slots_known(self) -> None:
         """Assign clients that waited because not all slots were known."""
@@ -291,7 +285,7 @@ class Admission(Generic[S]):
         """Send waiting clients their changed positions, and limit turns while clients wait."""
         self._positions.send_changes()
         if self.settings.options.limits.max_session_s:
-            self._limiter.set_waiting(len(self.wait_queue.waiting) + self._waiting_elsewhere)
+            self._limiter.set_waiting(len(self.wait_queue.waiting))
         self._on_change()
 
     def _estimate_waits(self) -> WaitEstimate | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -215,13 +215,18 @@ class EngineSlot:
     def release(self, ticket: str) -> None:
         """End the turn of the controller that came with the ticket of this id from a front; do nothing without it."""
         session = self.session
-        seat = None if session is None else next((seat for seat in session.seats if seat.has_ticket(ticket)), None)
+        seat = None if session is None else next((seat for seat in session.seats if seat.ticket == ticket), None)
         if session is None or seat is None or (seat.is_free and session.has_several_seats):
             return
         if session.has_others(seat):
             self._seating.end_turn(session, seat, TurnEnd.LEFT)
         else:
             session.stop()
+
+    def limit_turns(self, tickets: Collection[str]) -> None:
+        """Limit the turns of the controllers that came with the tickets of these ids from a front, and no others."""
+        for seat in () if self.session is None else self.session.seats:
+            seat.turn.set_others_waiting(seat.ticket in tickets)
 
     def close_session(self) -> None:
         """End a session that the engine has not ended before the end of the server."""

@@ -64,9 +64,10 @@ class SessionSeat:
         self.vacancies += 1
         return controller
 
-    def has_ticket(self, ticket: str) -> bool:
-        """Return whether the controller, or the last one, came with the ticket of this id from a front."""
-        return self.controller is not None and self.controller.ids.get("ticket") == ticket
+    @property
+    def ticket(self) -> str:
+        """Return the id of the ticket with which the controller, or the last one, came from a front; "" for none."""
+        return "" if self.controller is None else self.controller.ids.get("ticket", "")
 
     def is_resumed_by(self, secret: str) -> bool:
         """Return whether a client with this secret may resume."""
