@@ -237,7 +237,8 @@ async def _close_given_up(websocket: WebSocket, client: Client) -> None:
     """Send a client that was given up the reason, in case that it reads again; what was queued is not sent."""
     if client.given_up.is_set() and websocket.application_state is WebSocketState.CONNECTED:
         assert client.closing is not None, "it is closed when it is given up"
-        await websocket.close(client.closing.code, client.closing.reason)
+        with contextlib.suppress(WebSocketDisconnect):
+            await websocket.close(client.closing.code, client.closing.reason)
 
 
 def _is_lost(client: Client, left_for_good: bool) -> bool:

@@ -35,8 +35,9 @@ def fixture() -> Iterator[AdmissionFixture]:
     os.close(fixture.memory)
 
 
+@pytest.mark.parametrize("gone", [False, True])
 async def test_a_client_that_leaves_its_messages_unread_gets_the_reason_with_the_close(
-    fixture: AdmissionFixture,
+    fixture: AdmissionFixture, *, gone: bool
 ) -> None:
     asked: list[Message] = [{"type": "websocket.connect"}]
     sent: list[Message] = []
@@ -50,6 +51,8 @@ async def test_a_client_that_leaves_its_messages_unread_gets_the_reason_with_the
         sent.append(message)
         if message["type"] == "websocket.send":
             await asyncio.Event().wait()
+        elif message["type"] == "websocket.close" and gone:
+            raise OSError
 
     clients: set[Client] = set()
     services = Services(fixture.admission, fixture.inbound, fixture.clock, clients)
