@@ -160,7 +160,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Finish the session, admit no other client, and end."""
+    """Finish the sessions, admit no other client, and end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
         shown(session)
 
         with started(project, *WORKERS, *where, "--max-viewers", "7") as third:
-            third.wait_for("another version of the project, or other options, and ends with its session")
+            third.wait_for("another version of the project, or other options, and ends with its last session")
             third.wait_for("ready 1 of 2")
             shown(session)
             third.process.send_signal(signal.SIGKILL)

@@ -186,7 +186,7 @@ async def test_a_front_with_another_build_finishes_the_session_of_a_worker_and_s
                     assert '"default": 20' in (await http.get("/schema")).text
                 assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
                 assert abs((await controller.frame(applied=1)).level - 50) < 3
-                assert "and ends with its session worker=w-1 node=here" in caplog.text
+                assert "and ends with its last session worker=w-1 node=here" in caplog.text
                 assert (front.ready, len(front.slots)) == (1, 2)
                 await controller.socket.close()
                 assert await asyncio.wait_for(placement.processes["w-1"].wait(), TIMEOUT_S) == 0

@@ -176,7 +176,7 @@ class WorkerFleet:
         self._stopping = True
 
     def drain(self) -> None:
-        """Start no worker, and end each with its session."""
+        """Start no worker, and end each with its last session."""
         self._stopping = True
         for worker in self._workers.values():
             if not worker.engine.is_draining:

@@ -201,7 +201,7 @@ class RemoteWorker:
         was_outdated, self.is_outdated = self.is_outdated, status.build != self._build
         self._follow(replace(status, draining=True) if self.is_outdated else status)
         if self.is_outdated and not was_outdated:
-            end = "with its session" if self.has_session else "now"
+            end = "with its last session" if self.has_session else "now"
             logger.info("%s, and ends %s worker=%s node=%s", OUTDATED, end, self.id, self.node)
         # Only after a status that could be used: another one counts as silence.
         self.silent_since = None

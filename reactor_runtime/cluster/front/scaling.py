@@ -42,7 +42,7 @@ class Plan:
 
 
 def make_plan(scaling: Scaling, workers: Sequence[WorkerState], waiting: int, now: float, *, each: int = 1) -> Plan:
-    """Return the plan for a fleet when so many sessions are `waiting`, of which `each` worker can have so many.
+    """Return the plan for a fleet in which `waiting` more sessions are needed, and a worker can have `each` at a time.
 
     It never releases a worker with a session.
     Requests for places that are not needed any more are withdrawn at once, the newest first, before a machine is

@@ -95,6 +95,7 @@ class WorkerEngine:
 
     @property
     def room(self) -> int:
+        """Return how many more sessions fit."""
         return max(0, self.fitting - self._sessions())
 
     @property
@@ -474,7 +475,8 @@ class WorkerSlot:
 
     def _release_unreached(self, session: WorkerSession, seat: WorkerSeat) -> None:
         """Release the ticket of a controller that has not connected to the worker."""
-        logger.info("client has not come to its worker id=%s worker=%s", seat.client, self.worker, extra=session.ids)
+        ids = {**session.ids, "client": seat.client}
+        logger.info("client has not come to its worker id=%s worker=%s", seat.client, self.worker, extra=ids)
         seat.release()
 
     def _end_turn(self, seat: WorkerSeat, *, is_broken: bool) -> None:

@@ -1,7 +1,7 @@
 """Runs the worker process: the server of a loaded model, which admits clients by ticket.
 
 It reads a job from standard input, prints a line of JSON when it listens, and another if it fails. It ends on an order
-of the front, by a signal, or when its input ends. Without an order its session is lost, so connections break.
+of the front, by a signal, or when its input ends. Without an order its sessions are lost, so connections break.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ NO_MEDIA = Allowance(MAX_VIEWER_BYTES, 0, "a front sends no frames and no sound"
 class ControlSocket:
     """Serve the front of a worker, which runs the `build`; use on the server's loop.
 
-    `drain`, `stop` and `abort` end the server: after its session, at once, or with broken connections.
+    `drain`, `stop` and `abort` end the server: after its sessions, at once, or with broken connections.
 
     Another front is refused while the first one answers, and otherwise replaces it.
     """
