@@ -276,3 +276,13 @@ async def test_the_turn_of_a_client_that_resumes_with_another_ticket_stays_limit
         worker.set_seat(0, replace(worker.session.seats[0], ticket="of a resume"))
         await front.wait()
         assert worker.limited_clients == ["a"]
+
+
+async def test_the_turn_of_a_client_that_returns_to_its_seat_at_once_counts_for_its_address() -> None:
+    async with seated_front(1) as front:
+        worker = await front.play("a", "b")
+        await front.arrive("a2", returning=front.assignment("a").ticket.returns, seat=0)
+        await front.free(worker, 0, is_broken=True)
+        assert await front.go("a2")
+        assert front.seated == [["a2", "b", ""]]
+        assert front.simulation.fleet.admission.wait_queue._turn_counts["127.0.0.1"] == 2

@@ -402,7 +402,7 @@ class WorkerSlot:
     def _offer_seats(self, session: WorkerSession, freed: int | None = None) -> None:
         """Offer the free seats of a session that runs to the clients that wait for one, if that has not been done.
 
-        The seat `freed` has become free.
+        The seat `freed` has become free, and may have been given to a controller that returned.
         """
 
         def places() -> int:
@@ -417,8 +417,8 @@ class WorkerSlot:
             session.offered = []
         elif freed is not None or session.offered != session.free:
             session.offered = session.free
-            seat_for = session.free_seat_for
-            vacant = VacantSession(self, places, take, session.stop, seat_for=seat_for, seat=freed, is_played=True)
+            seat_for, seat = session.free_seat_for, freed if freed in session.free else None
+            vacant = VacantSession(self, places, take, session.stop, seat_for=seat_for, seat=seat, is_played=True)
             self._callbacks.on_vacant(vacant)
 
     def _offer_vacant(self, session: WorkerSession, seat: WorkerSeat, report: SeatStatus) -> None:
