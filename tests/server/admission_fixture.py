@@ -99,8 +99,9 @@ class AdmissionFixture:
         session: str = "",
         returning: str = "",
         address: str = "127.0.0.1",
+        slot: int = 0,
     ) -> Client:
-        client = Client(role, address, ClientOptions(self.clock), watches=watches)
+        client = Client(role, address, ClientOptions(self.clock), watches=watches, slot=slot)
         self.admission.attach(client, resume, session, returning=returning)
         return client
 

@@ -126,8 +126,8 @@ class Client:
 
     @property
     def has_wish(self) -> bool:
-        """Return whether only some seats are for this controller."""
-        return bool(self.room) or self.wanted_seat is not None
+        """Return whether only some seats or slots are for this controller."""
+        return bool(self.room or self.slot) or self.wanted_seat is not None
 
     def join_broadcast(self, catch_up: Callable[[Client], None]) -> None:
         """Call `catch_up` before each message to this client alone, so that earlier broadcasts are queued first."""

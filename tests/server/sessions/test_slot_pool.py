@@ -295,6 +295,19 @@ async def test_a_turn_is_no_longer_limited_when_another_controller_leaves() -> N
     os.close(services.memory)
 
 
+async def test_a_client_whose_slot_ends_a_session_holds_up_none_for_another_slot() -> None:
+    services = AdmissionFixture(engines=2)
+    leaving = services.come(slot=1)
+    services.begin()
+    services.admission.detach(leaving)
+    waiting, other = services.come(slot=1), services.come(slot=2)
+    assert services.slots[1].session is not None
+    assert services.slots[1].session.controller is other
+    services.end()
+    assert services.slots[0].session is not None
+    assert services.slots[0].session.controller is waiting
+
+
 async def test_a_slot_whose_sessions_fail_is_assigned_last(services: AdmissionFixture) -> None:
     services.come()
     services.begin()
