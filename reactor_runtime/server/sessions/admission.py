@@ -282,10 +282,13 @@ class Admission(Generic[S]):
         self._queue_changed()
 
     def _queue_changed(self) -> None:
-        """Send waiting clients their changed positions, and limit turns while clients wait."""
+        """Send waiting clients their changed positions, and limit turns while clients wait.
+
+        A front limits the turns for its own clients.
+        """
         self._positions.send_changes()
         if self.settings.options.limits.max_session_s:
-            self._limiter.set_waiting(len(self.wait_queue.waiting))
+            self._limiter.set_waiting(sum(not client.slot for client in self.wait_queue.waiting))
         self._on_change()
 
     def _estimate_waits(self) -> WaitEstimate | None:

@@ -308,6 +308,21 @@ async def test_a_client_whose_slot_ends_a_session_holds_up_none_for_another_slot
     assert services.slots[0].session.controller is waiting
 
 
+async def test_a_client_that_waits_for_its_slot_changes_no_turn_that_its_front_has_limited() -> None:
+    services = AdmissionFixture(engines=3, limits=TurnLimits(max_session_s=60))
+    controllers = [services.come(slot=number) for number in (1, 2, 3)]
+    for number, controller in enumerate(controllers, 1):
+        services.begin(number)
+        controller.ids["ticket"] = f"t-{number}"
+    for slot in services.slots:
+        slot.limit_turns(["t-2"])
+    services.admission.detach(controllers[2])
+    assert [await phases(each) for each in controllers[:2]] == [["started"], ["started", "ending"]]
+    services.come(slot=3)
+    services.end(number=3)
+    assert [await phases(each) for each in controllers[:2]] == [[], []]
+
+
 async def test_a_slot_whose_sessions_fail_is_assigned_last(services: AdmissionFixture) -> None:
     services.come()
     services.begin()
