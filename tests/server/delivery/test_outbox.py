@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -18,7 +19,7 @@ from reactor_runtime.server.delivery.outbox import (
     RAW_RETRY_S,
     Outbox,
 )
-from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile
+from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, MediaFile, VideoPiece
 from reactor_runtime.server.encoding.encodings import DEFAULT, ENCODINGS
 from reactor_runtime.server.encoding.raw_encoding import RAW
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
@@ -495,3 +496,51 @@ def test_a_frame_that_is_replaced_counts_by_the_reason(clock: FakeClock) -> None
     for seq in range(3):
         outbox.offer_frame(frame(seq))
     assert sum(metrics.skipped.counts.values()) == 2
+
+
+def piece(seq: int) -> VideoPiece:
+    file = MediaFile("video", MediaHeader("video", seq, 0, 0), b"piece %d" % seq)
+    return VideoPiece(file, "h264", is_key=seq == 0, interval_s=1 / 30, paced_s=1 / 30)
+
+
+def begin_video(outbox: Outbox, clock: FakeClock) -> None:
+    sender = outbox.track_sender("video")
+    sender.video_rate(clock.now())
+    sender.begin_video("h264", on_room=lambda: None, on_key_wanted=lambda: None)
+
+
+async def test_a_piece_of_video_takes_the_place_of_a_file_that_waits(outbox: Outbox, clock: FakeClock) -> None:
+    outbox.offer_frame(frame(0))
+    outbox.offer_frame(frame(0, "other"))
+    begin_video(outbox, clock)
+    outbox.put_piece(piece(1))
+    outbox.put_piece(piece(2))
+    assert await drain(outbox) == [b"other 0", b"piece 1", b"piece 2"]
+
+
+async def test_a_piece_for_a_track_that_gets_files_again_is_not_sent(outbox: Outbox, clock: FakeClock) -> None:
+    begin_video(outbox, clock)
+    outbox.track_sender("video").end_video()
+    outbox.offer_frame(frame(0))
+    outbox.put_piece(piece(1))
+    assert await drain(outbox) == [b"video 0"]
+
+
+async def test_pieces_that_wait_are_dropped_with_the_media_and_the_next_one_may_be_encoded(
+    outbox: Outbox, clock: FakeClock
+) -> None:
+    begin_video(outbox, clock)
+    sender = outbox.track_sender("video")
+    sender.unsent += 1
+    outbox.put_piece(piece(7))
+    assert sender.room_at(clock.now()) == math.inf
+    outbox.drop_media()
+    assert await drain(outbox) == []
+    assert sender.room_at(clock.now()) <= clock.now()
+
+
+async def test_frames_of_the_session_before_leave_room_for_those_of_the_next(outbox: Outbox, clock: FakeClock) -> None:
+    await close_window(outbox, clock)
+    outbox.leave_session()
+    outbox.offer_frame(frame(0))
+    assert await drain(outbox) == [b"video 0"]
