@@ -16,8 +16,6 @@ STALLED_S = 2.0
 TOLERANCE = 0.25
 GROWTH = 1.25
 HELD_UP = 2.0
-# The rounds after a change of the frame size in which the frames in flight at most double.
-DOUBLINGS = 8
 # A round trip above this is long.
 LONG_S = 0.1
 # What is sent to a client of which nothing is known, and how long its first acknowledgement may take: after that it is
@@ -53,8 +51,6 @@ class SendWindow:
         self._last_progress = 0.0
         self._limited = self._skipped = False
         self._interval_s = 1 / 30
-        # How many frames were allowed when the frame size changed; 0 before that.
-        self._before_resize = 0
         self._shortest: deque[tuple[float, float]] = deque()
         self._rounds = _Rounds()
 
@@ -68,9 +64,7 @@ class SendWindow:
         shortest = self._shortest_s
         if self.acknowledging and self.round_trip_s > HELD_UP * (shortest + self._interval_s):
             return 1
-        if self._before_resize and self._rounds.count < DOUBLINGS:
-            return min(self._frames_of(shortest), self._before_resize << self._rounds.count)
-        return self._frames_of(shortest)
+        return int(min(self._frames_of(shortest), self._rounds.most_frames))
 
     def _frames_of(self, shortest: float) -> int:
         if not self._limited:
@@ -88,10 +82,10 @@ class SendWindow:
         rate is expected that the path carries if its bytes are the limit.
         """
         is_long = self._shortest_s > LONG_S
-        self._before_resize = 0 if is_long else self.frames
+        most_frames = math.inf if is_long else self.frames
         self._limited = self._skipped = False
         expected = self._rounds.best_rate / (larger if is_long else max(1.0, larger))
-        self._rounds = _Rounds(min(expected, 1 / self._interval_s))
+        self._rounds = _Rounds(min(expected, 1 / self._interval_s), most_frames)
 
     def forget_round_trips(self) -> None:
         """Measure the shortest round trip again, because frames from here on are larger, and take longer."""
@@ -162,9 +156,13 @@ class SendWindow:
 
 
 class _Rounds:
-    """Measure the delivery rate in rounds; a round ends with a frame that was sent after it began."""
+    """Measure the delivery rate in rounds; a round ends with a frame that was sent after it began.
 
-    def __init__(self, expected: float = 0.0) -> None:
+    `most_frames` may be in flight in the first round, and twice as many in each further one.
+    """
+
+    def __init__(self, expected: float = 0.0, most_frames: float = math.inf) -> None:
+        self.most_frames = most_frames
         self.count = 0
         self.growing = True
         self._rates: deque[float] = deque([expected], maxlen=ROUNDS)
@@ -187,5 +185,6 @@ class _Rounds:
             self.growing = rate > GROWTH * self.best_rate
             self._rates.append(rate)
         self.count += 1
+        self.most_frames *= 2
         self._began, self._frames, self._ends_with = now, 0, newest_sent
         return self.count % ROUNDS == 0

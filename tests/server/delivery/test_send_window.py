@@ -3,6 +3,7 @@ from __future__ import annotations
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import pytest
 from hypothesis import given
@@ -195,6 +196,9 @@ def test_after_a_change_of_frame_size_twice_the_frames_that_a_long_path_holds_ar
     window.resize(1.0)
     window.frame_skipped()
     assert window.frames == 18
+    # The first round has no rate yet.
+    window.frames_acknowledged(51, 60 / 30)
+    assert window.frames == 18
 
 
 def test_a_path_that_carries_every_frame_again_gets_one_more_for_jitter() -> None:
@@ -330,3 +334,41 @@ def test_the_rate_of_the_last_session_is_forgotten_with_its_numbers() -> None:
     window.frame_sent(0, 21.0, 1 / 30)
     window.frame_skipped()
     assert window.frames == 2
+
+
+def test_a_session_that_begins_with_the_number_of_an_unacknowledged_frame_has_room() -> None:
+    window = SendWindow()
+    window.frame_sent(0, 1.0, 1 / 30)
+    window.frames_acknowledged(0, 1.01)
+    window.frame_sent(1, 1.02, 1 / 30)
+    window.frame_sent(1, 1.05, 1 / 30)
+    assert window.is_open(1.05)
+
+
+def test_frames_in_flight_of_the_last_session_take_no_room_from_the_next() -> None:
+    window = SendWindow()
+    acknowledged(window, 0.05, 10)
+    window.frame_sent(10, 10 / 30, 1 / 30)
+    assert not window.is_open(10 / 30)
+    window.begin_session()
+    assert window.is_open(10 / 30)
+    window.frames_acknowledged(10, 1.0)
+    assert window.round_trip_s == pytest.approx(0.05)
+
+
+def test_a_round_ends_with_a_frame_that_was_sent_after_it_began() -> None:
+    # Three frames are in flight, so that two of eight rounds are 6 of 24 frames.
+    allowed = acknowledged(SendWindow(), 0.09, 200, skips=True)
+    runs = [(frames, len(list(run))) for frames, run in groupby(allowed)]
+    assert runs[-5:-1] in ([(3, 18), (4, 6)] * 2, [(4, 6), (3, 18)] * 2)
+
+
+def test_the_frames_in_flight_at_most_double_in_each_round_after_a_change_of_frame_size() -> None:
+    window = SendWindow()
+    acknowledged(window, 0.09, 90, skips=True)
+    assert window.frames == 3
+    window.resize(0.5)
+    # There is room for the round trip and one frame again, since the path was limited by the larger frames only.
+    assert acknowledged(window, 0.09, 10, first=90) == [3] * 3 + [4] * 7
+    window.begin_session()
+    assert window.frames == 4
