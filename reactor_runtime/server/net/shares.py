@@ -11,6 +11,10 @@ from reactor_runtime.server.net.limits import MOST_SOURCES, TokenBucket
 ADDRESS_PER_S = 0.05
 # Enough for several people behind one address who open the page.
 ADDRESS_AT_ONCE_S = 1.0
+# So many addresses at once that use more than this of a second have whole shares; more divide the same time.
+BUSY_S, BUSY_WITH_WHOLE_SHARES = 0.005, 5
+# With more, a share would be too small for the page.
+MOST_BUSY = 32
 AT_ONCE_S = 0.1
 # Of a client that may not send to a model.
 VIEWER_PER_S = 0.005
@@ -78,18 +82,54 @@ class Share:
         return self.left_s
 
 
+class Crowd:
+    """Count the addresses that are busy: in this second, or in the one before, they used more than 5 ms of the loop."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._before = self._count = 0
+        self._spent_s: dict[AddressShare, float] = {}
+
+    @property
+    def size(self) -> int:
+        """Return the number of busy addresses, from 1 to 32."""
+        return max(1, min(MOST_BUSY, max(self._before, self._count)))
+
+    def spend(self, share: AddressShare, now: float, seconds: float) -> None:
+        """Count the time that an address has used."""
+        if now - self._began >= 1.0:
+            self._before = self._count if now - self._began < 2.0 else 0
+            self._began, self._count, self._spent_s = now, 0, {}
+        before_s = self._spent_s.get(share, 0.0)
+        self._spent_s[share] = before_s + seconds
+        self._count += before_s <= BUSY_S < before_s + seconds
+
+
 class AddressShare(Share):
     """Limit the time for the requests and handshakes of an address; its WebSockets borrow from it beyond their own.
 
+    The share is smaller while many addresses are busy: somebody with 16 addresses gets no more than with five.
     `unread_bytes` of its responses wait until its sockets take them.
     """
 
-    def __init__(self, pool: TokenBucket, now: float, per_s: float = ADDRESS_PER_S) -> None:
+    def __init__(self, crowd: Crowd, pool: TokenBucket, now: float, per_s: float = ADDRESS_PER_S) -> None:
         super().__init__(per_s, TokenBucket(0, 0), now, ADDRESS_AT_ONCE_S)
         self.unread_bytes = 0
+        self._crowd = crowd
         self._pool = pool
         # The shares of clients that have gone, which are not whole again.
         self._returned: list[Share] = []
+
+    def spend(self, now: float, seconds: float, *, interruptible: bool = False) -> float:
+        self._crowd.spend(self, now, seconds)
+        return super().spend(now, seconds, interruptible=interruptible)
+
+    def left(self, now: float) -> float:
+        busy = self._crowd.size
+        per_s = self.per_s * min(1.0, BUSY_WITH_WHOLE_SHARES / busy)
+        self.left_s = min(self._at_once_s / busy, self.left_s + (now - self._at) * per_s)
+        self._at = now
+        return self.left_s
 
     def wait_s(self, now: float) -> float:
         """Return for how long nothing may be read: while the address has a debt, or leaves too much unread."""
@@ -135,13 +175,15 @@ class Accounts:
 
     def __init__(self, exempt: Container[str] = frozenset()) -> None:
         self._exempt = exempt
+        self._crowd = Crowd()
         self._pool = TokenBucket(POOL_PER_S, POOL_PER_S)
         self._shares: dict[str, AddressShare] = {}
         self._most = MOST_SOURCES
 
     def of_peer(self, address: str, now: float) -> AddressShare:
         """Return the share of the other end of a connection."""
-        return AddressShare(self._pool, now, PROXY_PER_S) if address in self._exempt else self.of(address, now)
+        exempt = address in self._exempt
+        return AddressShare(Crowd(), self._pool, now, PROXY_PER_S) if exempt else self.of(address, now)
 
     def of(self, address: str, now: float) -> AddressShare:
         """Return the share of a client."""
@@ -152,7 +194,7 @@ class Accounts:
                 # A share that is whole again need not be kept: a new one is the same.
                 self._shares = {each: old for each, old in self._shares.items() if not old.is_whole(now)}
                 self._most = max(MOST_SOURCES, 2 * len(self._shares))
-            share = self._shares[network] = AddressShare(self._pool, now)
+            share = self._shares[network] = AddressShare(self._crowd, self._pool, now)
         return share
 
     def __len__(self) -> int:
