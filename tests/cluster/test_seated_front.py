@@ -144,3 +144,22 @@ async def test_the_end_of_a_turn_limits_no_other_one_when_nobody_else_waits(proj
         for player in players[1:]:
             await player.ask("who")
             assert not [each for each in player.texts if each["data"].get("phase") == "ending"]
+
+
+async def test_a_viewer_of_a_room_that_opens_sees_no_other_room_of_the_worker(tmp_path: Path) -> None:
+    model = MODEL.replace("fps = 30", "fps = 30\n    sessions_per_model = 3")
+    async with (
+        running_front(write_project(tmp_path / "rooms", model)) as front,
+        client(front.url, room="one") as first,
+    ):
+        await first.data("reactor.session", phase="started")
+        redirect = await redirected(front, room="two")
+        async with (
+            client(front.url, role="viewer", room="two") as viewer,
+            httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http,
+        ):
+            assert (await viewer.data("reactor.welcome"))["session"] is None
+            assert (await http.get("/snapshot/main_video.jpg", params={"session": "two"})).status_code == 404
+            async with client(socket_of(redirect), ticket=redirect["ticket"]) as second:
+                session = (await second.data("reactor.session", phase="started"))["session"]
+                assert (await viewer.data("reactor.welcome"))["session"] == session

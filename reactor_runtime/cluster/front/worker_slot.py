@@ -99,6 +99,10 @@ class WorkerEngine:
         return max(0, self.fitting - self._sessions())
 
     @property
+    def has_several_slots(self) -> bool:
+        return self.status is not None and len(self.status.slots) > 1
+
+    @property
     def loading_s(self) -> float:
         return self._now() - self._loading_since if self.phase is EnginePhase.LOADING else 0.0
 
@@ -175,6 +179,7 @@ class WorkerSlot:
             settings=settings,
             contract=lambda: engine.contract if engine.has_contact else None,
             session=lambda: self.session.id if self.session is not None and self.has_started else "",
+            starts=lambda: engine.has_several_slots and self._starts,
             on_lost=viewers_lost,
         )
         self._place = place
@@ -203,6 +208,10 @@ class WorkerSlot:
         if session is None or session.is_released:
             return False
         return self.engine.has_contact and session.phase is SessionPhase.RUNNING
+
+    @property
+    def _starts(self) -> bool:
+        return self.session is not None and self.session.phase is SessionPhase.STARTING
 
     def start_session(self, controller: Client) -> None:
         contract = self.engine.contract

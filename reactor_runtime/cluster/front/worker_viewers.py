@@ -26,7 +26,8 @@ class WorkerViewers:
     """Relay viewers, or keep them until there is a session to redirect them to; use on the front's loop.
 
     `contract` returns None if the worker has none or does not serve, and `session` the id of the session that runs,
-    or "". `on_lost` is called for a viewer that has lost its connection to the worker, with whether that is reachable.
+    or "". `starts` returns whether one starts on a worker that may have others, which its viewers are not to see.
+    `on_lost` is called for a viewer that has lost its connection to the worker, with whether that is reachable.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class WorkerViewers:
         settings: SlotSettings,
         contract: Callable[[], dict[str, Any] | None],
         session: Callable[[], str],
+        starts: Callable[[], bool],
         on_lost: ViewerLost,
     ) -> None:
         self._access = access
         self._settings = settings
         self._contract = contract
         self._session = session
+        self._starts = starts
         self._on_lost = on_lost
         self._relays: dict[Client, Relay | None] = {}
 
@@ -58,7 +61,7 @@ class WorkerViewers:
         return relayed >= self._settings.options.max_viewers
 
     def watch(self, client: Client) -> None:
-        """Redirect a viewer to the worker, relay it, or keep it until there is a session to redirect it to.
+        """Redirect a viewer to the worker, relay it, or keep it until there is a session for it.
 
         Does nothing while the worker does not serve, as the viewer is assigned again when it does.
         A controller that watches while it waits is relayed: it keeps its connection to the front, and its position,
@@ -72,7 +75,8 @@ class WorkerViewers:
         seats = int(contract.get("seats", 1))
         if client.seat >= seats:
             client.seat = 0
-        if not self._access.redirects(client) or client.role is Role.CONTROLLER:
+        is_relayed = not self._access.redirects(client) or client.role is Role.CONTROLLER
+        if is_relayed and not self._starts():
             # Without a session of its own, a viewer stays with the worker when the session of this room is over.
             ticket = self._access.issue(client, Role.VIEWER, room=self._session())
             self._relays[client] = self._access.relay(client, ticket, lambda end: self._relay_ended(client, end))
@@ -114,6 +118,8 @@ class WorkerViewers:
 
     async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:
         """Return the worker's latest frame of a track, as a seat sees it; None if it has none or can't be reached."""
+        if self._starts():
+            return None
         return await self._access.snapshot(track, self._session(), seat)
 
     def close(self) -> None:
