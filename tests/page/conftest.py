@@ -45,6 +45,10 @@ TIMEOUT_MS = 1000 * TIMEOUT_S
 # Most tests are about the controls: as for a user who has opened the drawer of these models.
 DRAWER = """if (location.origin !== "null" && !localStorage.getItem("reactor.drawer"))
   localStorage.setItem("reactor.drawer", '{"aurora": true, "my-model": true, "demo": true}');"""
+# As for a user whose hand is at the mouse, however long a test takes: what has faded takes no click, and Playwright
+# moves the mouse only after it has seen that the click would arrive.
+AWAKE = "window.awake = setInterval(() => window.dispatchEvent(new Event('activity')), 1000);"
+LET_FADE = "clearInterval(awake)"
 as_modules = pytest.mark.parametrize("served_files", ["modules"], indirect=True)
 as_modules_and_as_bundle = pytest.mark.parametrize("served_files", ["modules", "bundle"], indirect=True)
 # The page before it in its context may have stored something.
@@ -161,6 +165,7 @@ def page(
         with _checked(context.new_page()) as page:
             page.add_init_script(FRESH)
             page.add_init_script(DRAWER)
+            page.add_init_script(AWAKE)
             yield page
     finally:
         context.clear_permissions()
@@ -178,17 +183,26 @@ def still(browser: Browser) -> Iterator[Page]:
 
 @contextlib.contextmanager
 def open_page(
-    browser: Browser, url: str, *, bypass_csp: bool = False, phone: bool = False, drawer: bool = True
+    browser: Browser,
+    url: str,
+    *,
+    bypass_csp: bool = False,
+    phone: bool = False,
+    drawer: bool = True,
+    awake: bool = True,
 ) -> Iterator[Page]:
     """Open a page that fails the test if its console or scripts complain of anything that is not expected.
 
-    Without `drawer` the page decides whether the drawer is open, as for a new user.
+    Without `drawer` the page decides whether the drawer is open, as for a new user. Unless `awake`, what lies over the
+    frame fades while nothing is touched.
     """
     size = ViewportSize(width=390, height=844) if phone else SIZE
     page = browser.new_page(base_url=url, viewport=size, bypass_csp=bypass_csp, has_touch=phone, is_mobile=phone)
     with _checked(page):
         if drawer:
             page.add_init_script(DRAWER)
+        if awake:
+            page.add_init_script(AWAKE)
         yield page
 
 

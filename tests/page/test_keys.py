@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from .bound import PADS, PAINTER, WALKER, Fingers, bound, key, keys
-from .conftest import as_modules_and_as_bundle, open_page
+from .conftest import LET_FADE, as_modules_and_as_bundle, open_page
 from .fake_server import FakeServer
 from .schemas import setter
 
@@ -124,6 +124,7 @@ def test_an_event_with_a_key_is_a_button_with_its_cap(stage: Page, server: FakeS
 
 
 def test_a_held_stick_brings_the_plates_back(stage: Page) -> None:
+    stage.evaluate(LET_FADE)
     stage.mouse.move(600, 300)
     expect(stage.locator("html[data-idle]")).to_be_attached()
     stage.evaluate("plug([0, 0.8, 0, 0])")

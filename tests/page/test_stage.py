@@ -28,7 +28,7 @@ PLATES = ".status, #drawer, .tools"
 
 @pytest.fixture
 def page(browser: Browser, server: FakeServer) -> Iterator[Page]:
-    with open_page(browser, server.url, drawer=False) as page:
+    with open_page(browser, server.url, drawer=False, awake=False) as page:
         page.clock.install()
         yield page
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import open_page
+from .conftest import LET_FADE, open_page
 from .fake_server import FakeServer
 from .schemas import READ_ONLY, TIMING
 from .states import connected, walking_with_values
@@ -77,6 +77,7 @@ def test_a_new_session_begins_without_the_messages_of_the_last(page: Page, serve
 
 def test_values_stay_while_the_rest_fades(page: Page, server: FakeServer) -> None:
     walking_with_values(page, server)
+    page.evaluate(LET_FADE)
     page.evaluate(IDLE)
     expect(page.locator(".bar h1")).to_have_css("opacity", "0")
     for index in range(values(page).count()):
