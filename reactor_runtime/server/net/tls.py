@@ -27,7 +27,8 @@ HEADER_BYTES, CONTENT_BYTES = 5, 1 << 14
 class Handshakes:
     """Compute handshakes on a thread: a signature would block the loop for up to 10 ms, some key exchanges for 50 ms.
 
-    The address with most of its share left is next; while no address has any left, all wait. Use on the server's loop.
+    Of the addresses that may be read, the one with most of its share left is next; while there is none, all wait. Use
+    on the server's loop.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
@@ -72,7 +73,8 @@ class Handshakes:
         if self._busy is not None or not self._waiting:
             return
         now = time.monotonic()
-        connection = max(self._waiting, key=lambda each: each.share.part_left(now))
+        # An address may have to wait with its share whole.
+        connection = max(self._waiting, key=lambda each: (-each.share.wait_s(now), each.share.part_left(now)))
         if wait_s := connection.share.wait_s(now):
             if not waited:
                 logger.warning(SLOWED, connection.address, extra={"address": connection.address})

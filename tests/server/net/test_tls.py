@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reactor_runtime.server.net.limits import TokenBucket
 from reactor_runtime.server.net.reading import RECEIVED_S, Reading
-from reactor_runtime.server.net.shares import Share
+from reactor_runtime.server.net.shares import MOST_UNREAD_BYTES, Accounts, Share
 from reactor_runtime.server.net.tls import STEP_S, Encryption, Handshakes, TlsConnection
 from tests.fakes import settle
 from tests.server.security.test_certificate import make_certificate
@@ -356,6 +356,29 @@ async def test_parts_of_a_handshake_are_paid_for_and_wait_for_a_debt(connect: Co
     assert not tls.below.reads
     tls.share.left_s = 1.0
     await until(lambda: tls.below.reads)
+
+
+async def test_an_address_that_leaves_responses_unread_holds_up_no_handshake_of_another(
+    context: ssl.SSLContext, certificate: tuple[Path, Path]
+) -> None:
+    handshakes, accounts = Handshakes(context), Accounts()
+    connections = []
+    for address in ("192.0.2.1", "192.0.2.2"):
+        share, below, above = accounts.of(address, time.monotonic()), Below(), Above(pauses=False)
+        tls = TlsConnection(handshakes, Reading(), share, address, lambda above=above: above, TIMEOUT_S)
+        tls.connection_made(below)
+        connections.append((tls, share, below))
+    (unread, its_share, its_below), (other, _, below) = connections
+    its_share.unread_bytes = MOST_UNREAD_BYTES + 1
+    unread.data_received(Client(certificate[0]).shake())
+    other.data_received(Client(certificate[0]).shake())
+    await until(lambda: below.written)
+    assert not its_below.written
+    its_share.unread_bytes = 0
+    await until(lambda: its_below.written)
+    for tls, _, _ in connections:
+        tls.connection_lost(None)
+    handshakes.close()
 
 
 async def test_each_step_of_a_handshake_is_paid_for(connect: Connect) -> None:
