@@ -11,14 +11,29 @@ from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 
 
-@dataclass(slots=True)
 class RawBytes:
-    """Count the bytes that sockets of viewers have not taken yet, of frames in other encodings than the default one.
+    """Limit the bytes that sockets of viewers have not taken yet, of frames in other encodings than the default one.
 
-    Such a frame has all its pixels: 100 viewers that read nothing would hold gigabytes.
+    Such a frame has all its pixels: 100 viewers that read nothing would hold gigabytes. The viewers of one address may
+    leave half of `most` unread.
     """
 
-    left: int = 256 << 20
+    def __init__(self, most: int = 256 << 20) -> None:
+        self._most = most
+        self._unread = 0
+        # Without addresses that have read everything.
+        self._unread_of: dict[str, int] = {}
+
+    def has_room(self, address: str) -> bool:
+        """Return whether another frame may be sent to a viewer of an address."""
+        return self._unread < self._most and self._unread_of.get(address, 0) < self._most / 2
+
+    def add(self, address: str, size_bytes: int) -> None:
+        """Count bytes of a viewer as sent, or below 0 as taken by its socket."""
+        self._unread += size_bytes
+        unread = self._unread_of.pop(address, 0) + size_bytes
+        if unread:
+            self._unread_of[address] = unread
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,8 @@ class Outbox:
     were queued, but a frame that waits for an acknowledgement, or for the rate of the view, holds back no other item.
 
     With `full_size_only` the client is sent no frame that was scaled down; without `may_acknowledge` it acknowledges
-    none. After `keep_media` no frame is replaced and no sound dropped: both are sent in order with the messages.
+    none. `viewer` is the network of a viewer's address, None for other clients. After `keep_media` no frame is replaced
+    and no sound dropped: both are sent in order with the messages.
     """
 
     def __init__(
@@ -109,10 +110,11 @@ class Outbox:
         *,
         full_size_only: bool = False,
         may_acknowledge: bool = True,
-        is_viewer: bool = False,
+        viewer: str | None = None,
     ) -> None:
-        # How many raw bytes viewers may leave unread, and how many of them this one does; None for other clients.
-        self._raw_bytes = options.raw_bytes if is_viewer else None
+        # The address of a viewer, whose raw frames have a limit, and how many bytes of them it has not read.
+        self._viewer = viewer
+        self._raw_bytes = options.raw_bytes
         self._unread_bytes = 0
         self._may_acknowledge = may_acknowledge
         self._metrics = options.metrics
@@ -336,7 +338,7 @@ class Outbox:
         best, retry_at = None, None
         for track, (order, _, encoding) in self._newest.items():
             at = self.track_senders[track].next_send_at(now)
-            if self._raw_bytes is not None and self._raw_bytes.left <= 0 and encoding is not DEFAULT:
+            if self._viewer is not None and encoding is not DEFAULT and not self._raw_bytes.has_room(self._viewer):
                 at = max(at, now + RAW_RETRY_S)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
@@ -348,14 +350,14 @@ class Outbox:
         _, frame, encoding = self._newest.pop(track)
         rung, file = self.track_senders[track].send_frame(frame, encoding, now, self.view.max_fps)
         self._count_sent(file, encoding.name, rung)
-        if self._raw_bytes is not None and encoding is not DEFAULT:
+        if self._viewer is not None and encoding is not DEFAULT:
             self._unread_bytes = len(file.data)
-            self._raw_bytes.left -= self._unread_bytes
+            self._raw_bytes.add(self._viewer, self._unread_bytes)
         return file
 
     def _give_back_bytes(self) -> None:
-        if self._raw_bytes is not None:
-            self._raw_bytes.left += self._unread_bytes
+        if self._viewer is not None and self._unread_bytes:
+            self._raw_bytes.add(self._viewer, -self._unread_bytes)
             self._unread_bytes = 0
 
     def _take_piece(self, now: float) -> MediaFile:

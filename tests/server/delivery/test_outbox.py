@@ -107,26 +107,37 @@ def raw_frame(seq: int, data: bytes) -> EncodedFrame:
     return EncodedFrame(header, {RAW: {0: MediaFile("video", header, data)}}, 0.1)
 
 
+def take_raw(outbox: Outbox, seq: int, clock: FakeClock) -> bytes | None:
+    """Offer a raw frame of 10 bytes; return what is sent now, None if it is to be tried again."""
+    outbox.offer_frame(raw_frame(seq, bytes(10)))
+    item, retry_at = outbox.take_next()
+    assert item is not None or retry_at == clock.now() + RAW_RETRY_S
+    return item.data if isinstance(item, MediaFile) else None
+
+
 def test_viewers_that_leave_too_many_bytes_of_raw_frames_unread_wait_for_each_other(clock: FakeClock) -> None:
     options, view = ClientOptions(clock, raw_bytes=RawBytes(10)), View(codecs=("raw",))
-    first, second, controller = (Outbox(options, view, is_viewer=is_viewer) for is_viewer in (True, True, False))
-
-    def take(outbox: Outbox, seq: int) -> bytes | None:
-        outbox.offer_frame(raw_frame(seq, bytes(10)))
-        item, retry_at = outbox.take_next()
-        assert item is not None or retry_at == clock.now() + RAW_RETRY_S
-        return item.data if isinstance(item, MediaFile) else None
-
-    assert take(first, 0)
-    assert take(second, 0) is None
-    assert take(controller, 0)
+    first, second, controller = (Outbox(options, view, viewer=address) for address in ("192.0.2.1", "192.0.2.2", None))
+    assert take_raw(first, 0, clock)
+    assert take_raw(second, 0, clock) is None
+    assert take_raw(controller, 0, clock)
     # The socket of the first has taken its frame.
     assert first.take_next() == (None, None)
-    assert take(second, 1)
-    assert take(first, 1) is None
+    assert take_raw(second, 1, clock)
+    assert take_raw(first, 1, clock) is None
     # The second one is not served any more.
     second.notify_queued(None)
-    assert take(first, 2)
+    assert take_raw(first, 2, clock)
+
+
+def test_the_viewers_of_one_address_leave_others_half_of_the_raw_bytes(clock: FakeClock) -> None:
+    options, view = ClientOptions(clock, raw_bytes=RawBytes(20)), View(codecs=("raw",))
+    first, second, other = (Outbox(options, view, viewer=f"192.0.2.{number}") for number in (1, 1, 2))
+    assert take_raw(first, 0, clock)
+    assert take_raw(second, 0, clock) is None
+    assert take_raw(other, 0, clock)
+    first.notify_queued(None)
+    assert take_raw(second, 1, clock)
 
 
 def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:
