@@ -26,7 +26,7 @@ from reactor_runtime.engine.dispatch import CheckedEvent, Dispatcher, check_even
 from reactor_runtime.engine.drivers.driver import DriverParts
 from reactor_runtime.engine.drivers.registry import make_driver
 from reactor_runtime.engine.drivers.threads import UntrackedThreads
-from reactor_runtime.engine.inputs.inputs import Inputs
+from reactor_runtime.engine.inputs.inputs import Inputs, MakeBuffer, make_input_buffer
 from reactor_runtime.engine.output.emitter import Emitter
 from reactor_runtime.engine.runtime import ModelRuntime
 from reactor_runtime.engine.served import ServedModel, Version
@@ -67,7 +67,13 @@ def served_model(model: type[Model]) -> ServedModel:
 class Rig:
     """Run sessions on a model; bundles are shown, and their credits come back, when they are due."""
 
-    def __init__(self, model: type[Model], *, config: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        model: type[Model],
+        *,
+        config: dict[str, Any] | None = None,
+        make_buffer: MakeBuffer = make_input_buffer,
+    ) -> None:
         self.clock = FakeClock()
         self.warnings: list[ReactorError] = []
         self.sink = CollectingSink(self.clock)
@@ -88,6 +94,7 @@ class Rig:
             on_bad=lambda *_: None,
             on_counts=self.sink.send,
             warn=self.warnings.append,
+            make_buffer=make_buffer,
         )
         run_load(self.model, model_config(model, GivenConfig(config or {}), Path()))
         if self.contract.has_seats:
@@ -104,7 +111,7 @@ class Rig:
         self._sessions = 0
         self._played = 0
 
-    def start(self) -> None:
+    def start(self, *, stepped: bool = False) -> None:
         """Begin a session; it goes on in a task while the test advances the clock."""
         self._sessions += 1
         client = ClientInfo("c-1", 0.0, _send=lambda message: self.runtime.send(message, "c-1"))
@@ -115,6 +122,7 @@ class Rig:
             started_at_unix=1e9,
             batch=self.batch,
             seats=self.contract.seats,
+            stepped=stepped,
         )
         self.runtime.begin_session(self.session)
         self.dispatcher = self.driver.dispatcher(self.session)
@@ -134,9 +142,9 @@ class Rig:
         return error
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, *, stepped: bool = False) -> AsyncIterator[None]:
         """Serve one session for the duration of the block."""
-        self.start()
+        self.start(stepped=stepped)
         await settle()
         yield
         await self.stop()

@@ -267,10 +267,10 @@ class InputBuffer(Generic[T]):
                 self._backlog.put_back(claim, without=[item for item, _ in bad])
             _report(bad, self._on_bad)
 
-    def push(self, item: Item[T]) -> None:
-        """Add an item; a closed buffer drops it."""
+    def push(self, item: Item[T], *, decode_ahead: bool = True) -> None:
+        """Add an item, to be read at once without `decode_ahead`; a closed buffer drops it."""
         with self._lock:
-            if not self._backlog.push(item, hold=self._ahead.wants(item)):
+            if not self._backlog.push(item, hold=decode_ahead and self._ahead.wants(item)):
                 return
             self._count_lost()
             ahead = self._ahead.start()

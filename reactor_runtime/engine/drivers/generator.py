@@ -109,7 +109,7 @@ class GeneratorDriver:
             self._stepping = Stepping(self._served, session, dispatcher, self._emitter, self._sink.send, self._uploads)
         hooks = SessionHooks(self._served, session, self._state, connected, self._inputs)
         self._emitter.open(session, functools.partial(dispatcher.run_waiting, hooks))
-        self._inputs.begin_session(session.id, reopen=True)
+        self._inputs.begin_session(session.id, reopen=True, decode_ahead=not session.stepped)
         self._sink.send(Started(session.id, session.started_at, fields, of_seats))
         try:
             await self._run_session(session, dispatcher, hooks)

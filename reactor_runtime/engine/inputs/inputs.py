@@ -81,6 +81,7 @@ class Inputs:
         self._reported: dict[str, int] = {}
         self._new_buffer = make_buffer
         self._session: str | None = None
+        self._decode_ahead = True
         self._sources: dict[str, str] = {}
         # A session must not change between the check of a frame's session and the push.
         self._lock = threading.Lock()
@@ -199,10 +200,14 @@ class Inputs:
         """Return whether a frame waits to be read."""
         return any(self._buffers[track].available for track in self._counters)
 
-    def begin_session(self, session: str, *, reopen: bool) -> None:
-        """Accept media of `session` into empty buffers; without `reopen` the author opens them until `opened`."""
+    def begin_session(self, session: str, *, reopen: bool, decode_ahead: bool = True) -> None:
+        """Accept media of `session` into empty buffers; without `reopen` the author opens them until `opened`.
+
+        Without `decode_ahead` a poll finds all that has come, and decodes it.
+        """
         with self._lock:
             self._session = session
+            self._decode_ahead = decode_ahead
             for counter in self._counters.values():
                 counter.begin()
             self._warned.clear()
@@ -276,7 +281,7 @@ class Inputs:
                 return
             buffer = self._buffers[track]
             self._sources[track] = client
-            buffer.push(Item.encoded(file, decode_frame))
+            buffer.push(Item.encoded(file, decode_frame), decode_ahead=self._decode_ahead)
             taken = self._counters[track].count_frame(session) if track in self._counters else None
         if taken is not None:
             self._on_counts(taken)

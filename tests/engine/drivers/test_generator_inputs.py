@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
+from reactor_runtime.clock import Clock
+from reactor_runtime.engine.drivers.stepping import read_request
+from reactor_runtime.engine.inputs.inputs import Buffer, make_input_buffer
 from reactor_runtime.interface import Idle, Input, Video
-from tests.engine.rig import Picture, Plain, frame, rig_of
+from reactor_runtime.ipc.messages import StepRequest
+from reactor_runtime.media import npy
+from tests.engine.rig import Picture, Plain, Rig, frame, rig_of
+from tests.fakes import settle
 
 FPS = 10
 # Seconds by which the frames of the camera come earlier or later than at an even rate.
@@ -70,3 +76,20 @@ async def test_the_rate_does_not_follow_a_faster_camera(interval_s: float) -> No
             await rig.play(interval_s)
         # 120 in 12 s at 10 fps, 1 % and a first interval more
         assert len(rig.sink.shown) <= 123
+
+
+async def test_a_requested_step_reads_what_has_come_though_no_thread_has_decoded_it() -> None:
+    jobs: list[Callable[[], None]] = []
+
+    def make_buffer(track: str, clock: Clock, _in_worker: object, **options: Any) -> Buffer:
+        return make_input_buffer(track, clock, jobs.append, **options)
+
+    rig = Rig(Polling, make_buffer=make_buffer)
+    async with rig.running(stepped=True):
+        for step in range(3):
+            for red in (10 * step, 10 * step + 1):
+                rig.inputs.push(rig.session.id, "camera", npy.encode(frame(red)))
+            rig.dispatcher.accept_request(read_request(StepRequest(rig.session.id, "c-1", step, 1, "{}")))
+            await settle()
+        assert [shown.red for shown in rig.sink.shown] == [1, 11, 21]
+    assert jobs == []
