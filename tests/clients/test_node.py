@@ -128,6 +128,49 @@ def test_the_clients_in_the_seats_are_known_when_a_session_is_ready() -> None:
     assert printed == "seats,ready c-1,\n"
 
 
+STEPPED = """
+const { connect } = await import(process.env.CLIENT);
+let socket;
+let id = 0;
+class Scripted {
+  protocol = "reactor.v1";
+  readyState = 1;
+  constructor() { socket = this; }
+  send(text) { if (text.includes("reactor.step")) id += 1; }
+  close() {}
+}
+const session = connect("http://127.0.0.1:9", { WebSocket: Scripted, stepped: true });
+const say = (type, data, id) => socket.onmessage({ data: JSON.stringify({ type, data, id }) });
+socket.onopen({});
+const schema = { events: {}, messages: {} };
+const client = { client: "c-1", role: "controller", seat: 0, seats: 1 };
+say("reactor.welcome", { ...client, session: "s-1", model: "m", tracks: [], schema, state: {}, limits: {} });
+await session.ready();
+const asked = Promise.allSettled([session.step(), session.step(), session.step()]);
+while (id < 3) await new Promise(setImmediate);
+const made = (step) => ({ step, steps: 1, elapsed_s: 0, frames: {} });
+const answers = [
+  ["reactor.stepped", made(1)],
+  ["reactor.error", { code: "failed", made: made(2) }],
+  ["reactor.stepped", made(3)],
+];
+answers.forEach(([type, data], index) => {
+  say("said", { words: index + 1 });
+  say("reactor.state", { level: index + 1 });
+  say(type, data, index + 1);
+});
+const results = (await asked).map(({ value, reason }) => value ?? reason.made);
+for (const { step, state, messages } of results)
+  console.log(step, state.level, ...messages.map(({ data }) => data.words));
+session.close();
+"""
+
+
+def test_answers_of_steps_that_arrive_together_have_each_the_messages_before_it() -> None:
+    printed = node("--input-type=module", "-e", STEPPED, CLIENT=(CLIENT / "reactor.js").as_uri())
+    assert printed == "1 1 1\n2 2 2\n3 3 3\n"
+
+
 REDIRECTED = """
 const { connect } = await import(process.env.CLIENT);
 const session = connect(process.env.SERVER);

@@ -126,12 +126,15 @@ export class Connection extends EventTarget {
     this.#rejectPending(error);
   }
 
-  /** Send an event of the model, or a request for steps. Resolves to its answer; rejects with EventError or ConnectionLost. */
-  send(type, data = {}) {
+  /**
+   * Send an event of the model, or a request for steps. Resolves to its answer; rejects with EventError or ConnectionLost.
+   * `read` gets the steps that were made as their answer arrives, before the messages after it, and returns the result.
+   */
+  send(type, data = {}, read = (answer) => answer) {
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
       if (!this.notify(type, data, id)) return reject(new ConnectionLost("not connected"));
-      this.#pending.set(id, { resolve, reject });
+      this.#pending.set(id, { resolve, reject, read });
     });
   }
 
@@ -194,14 +197,16 @@ export class Connection extends EventTarget {
       this.#released = this.#role === "controller" && ["finished", "turn_over", "idle"].includes(data.reason);
     }
     this.#emit("message", message);
-    if (type === "reactor.reply" || type === "reactor.stepped") this.#takePending(id)?.resolve(data);
-    if (type === "reactor.error") this.#takePending(id)?.reject(new EventError(data));
+    if (["reactor.reply", "reactor.stepped", "reactor.error"].includes(type)) this.#answer(id, type, data);
   }
 
-  #takePending(id) {
+  #answer(id, type, data) {
     const pending = this.#pending.get(id);
+    if (!pending) return;
     this.#pending.delete(id);
-    return pending;
+    const { resolve, reject, read } = pending;
+    if (type !== "reactor.error") return resolve(read(data));
+    reject(new EventError({ ...data, made: data.made && read(data.made) }));
   }
 
   #redirected(redirect) {

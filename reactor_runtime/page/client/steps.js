@@ -1,6 +1,5 @@
 /** The steps of a stepped session: collects what arrives while requests have no answer, and returns it with theirs. */
 
-import { EventError } from "./errors.js";
 import { filesOf } from "./publish/step_media.js";
 
 export class Steps {
@@ -35,10 +34,7 @@ export class Steps {
       const counts = Object.fromEntries(Object.entries(media).map(([track, { length }]) => [track, length]));
       for (const file of await files) this.#connection.sendBytes(file);
       const inputs = { n, state, commands: named, media: counts, reset, seed };
-      return this.#take(await this.#connection.send("reactor.step", inputs));
-    } catch (error) {
-      if (error instanceof EventError && error.made) error.made = this.#take(error.made);
-      throw error;
+      return await this.#connection.send("reactor.step", inputs, (made) => this.#take(made));
     } finally {
       this.#requests -= 1;
       if (!this.#requests) this.#media.length = this.#messages.length = 0;
