@@ -69,7 +69,7 @@ class SharedGenerators:
 
 
 @types.coroutine
-def resumed_by(resume: Callable[[], object], work: Awaitable[T]) -> Generator[Any, Any, T]:
+def resumed_by(resume: Callable[[], object], work: Awaitable[T]) -> Generator[Any, None, T]:
     """Await `work`; call `resume` when it starts, and each time it continues after a wait."""
     parts = work.__await__()
     continue_work: Callable[[], Any] = parts.__next__
@@ -81,12 +81,13 @@ def resumed_by(resume: Callable[[], object], work: Awaitable[T]) -> Generator[An
             result: T = ended.value
             return result
         try:
-            sent = yield waited_for
+            # The loop sends nothing back.
+            yield waited_for
         # It is raised in `work`.
         except BaseException as error:  # noqa: BLE001
             continue_work = functools.partial(parts.throw, error)
         else:
-            continue_work = parts.__next__ if sent is None else functools.partial(parts.send, sent)
+            continue_work = parts.__next__
 
 
 # A descriptor, where the types of NumPy have a property.

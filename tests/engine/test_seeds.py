@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from numpy.random import mtrand
 
-from reactor_runtime.engine.seeds import SharedGenerators, seed_generators
+from reactor_runtime.engine.seeds import SharedGenerators, resumed_by, seed_generators
 
 Drawn = tuple[float, ...]
 
@@ -25,8 +26,10 @@ def drawn_alone(seed: int, count: int) -> list[Drawn]:
 
 
 @pytest.fixture
-def generators() -> SharedGenerators:
-    return SharedGenerators()
+def generators() -> Iterator[SharedGenerators]:
+    bits = mtrand.get_bit_generator()
+    yield SharedGenerators()
+    mtrand.set_bit_generator(bits)
 
 
 def test_sessions_that_draw_by_turns_have_the_numbers_that_each_has_alone(generators: SharedGenerators) -> None:
@@ -68,9 +71,10 @@ def test_an_author_can_read_and_set_the_state_of_a_session(generators: SharedGen
     generators.begin_session("a", 1)
     generators.begin_session("b", 2)
     generators.enter("a")
-    state = np.random.get_state()
+    bits, state = mtrand.get_bit_generator(), np.random.get_state()
     first = np.random.random()
     generators.enter("b")
+    assert bits.state["state"]
     generators.enter("a")
     np.random.set_state(state)
     assert np.random.random() == first
@@ -81,16 +85,77 @@ def test_a_session_with_a_generator_of_its_author_keeps_it(generators: SharedGen
     generators.begin_session("b", 2)
     generators.enter("a")
     mtrand.set_bit_generator(np.random.PCG64(5))
-    numbers = [np.random.random()]
+    numbers = [np.random.normal()]
     generators.enter("b")
     np.random.random()
     generators.enter("a")
-    numbers.append(np.random.random())
-    assert numbers == list(np.random.Generator(np.random.PCG64(5)).random(2))
+    numbers.append(np.random.normal())
+    assert numbers == list(np.random.RandomState(np.random.PCG64(5)).normal(size=2))
+
+
+def test_a_session_begins_after_one_with_a_generator_of_its_author(generators: SharedGenerators) -> None:
+    alone = drawn_alone(2, 1)
+    generators.begin_session("a", 1)
+    mtrand.set_bit_generator(np.random.PCG64(5))
+    generators.begin_session("b", 2)
+    assert [draw()] == alone
+
+
+def test_sessions_have_their_numbers_of_torch_by_turns(generators: SharedGenerators) -> None:
+    torch = pytest.importorskip("torch")
+    alone = torch.rand(2, generator=torch.Generator().manual_seed(1)).tolist()
+    generators.begin_session("a", 1)
+    drawn = [torch.rand(()).item()]
+    generators.begin_session("b", 2)
+    torch.rand(())
+    generators.enter("a")
+    assert [*drawn, torch.rand(()).item()] == alone
 
 
 def test_the_states_of_generators_are_kept_for_sessions_that_run(generators: SharedGenerators) -> None:
     for number in range(5):
         generators.begin_session(f"s-{number}", number)
+    for number in range(5):
         generators.end_session(f"s-{number}")
+    generators.begin_session("last", 5)
+    generators.end_session("last")
     assert len(generators._states) <= 1
+
+
+def test_sessions_without_a_seed_have_one_generator_after_the_last_one_with_a_seed(
+    generators: SharedGenerators,
+) -> None:
+    generators.begin_session("seeded", 1)
+    generators.end_session("seeded")
+    bits = mtrand.get_bit_generator()
+    generators.enter("a")
+    assert mtrand.get_bit_generator() is bits
+
+
+async def test_work_of_a_session_continues_with_its_numbers_after_each_wait() -> None:
+    done: list[str] = []
+
+    async def work() -> str:
+        for _ in range(2):
+            await asyncio.sleep(0)
+            done.append("worked")
+        return "result"
+
+    assert await resumed_by(lambda: done.append("resumed"), work()) == "result"
+    assert done == ["resumed", "resumed", "worked", "resumed", "worked"]
+
+
+async def test_an_error_that_ends_a_wait_is_raised_in_the_work_of_a_session() -> None:
+    done: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            done.append("cancelled")
+
+    task = asyncio.ensure_future(resumed_by(lambda: done.append("resumed"), work()))
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+    assert done == ["resumed", "resumed", "cancelled"]
