@@ -8,6 +8,7 @@ import itertools
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -364,18 +365,18 @@ async def test_an_address_that_leaves_responses_unread_holds_up_no_handshake_of_
     handshakes, accounts = Handshakes(context), Accounts()
     connections = []
     for address in ("192.0.2.1", "192.0.2.2"):
-        share, below, above = accounts.of(address, time.monotonic()), Below(), Above(pauses=False)
-        tls = TlsConnection(handshakes, Reading(), share, address, lambda above=above: above, TIMEOUT_S)
+        share, below = accounts.of(address, time.monotonic()), Below()
+        tls = TlsConnection(handshakes, Reading(), share, address, partial(Above, pauses=False), TIMEOUT_S)
         tls.connection_made(below)
         connections.append((tls, share, below))
     (unread, its_share, its_below), (other, _, below) = connections
     its_share.unread_bytes = MOST_UNREAD_BYTES + 1
     unread.data_received(Client(certificate[0]).shake())
     other.data_received(Client(certificate[0]).shake())
-    await until(lambda: below.written)
+    await until(lambda: bool(below.written))
     assert not its_below.written
     its_share.unread_bytes = 0
-    await until(lambda: its_below.written)
+    await until(lambda: bool(its_below.written))
     for tls, _, _ in connections:
         tls.connection_lost(None)
     handshakes.close()
