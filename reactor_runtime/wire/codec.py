@@ -164,12 +164,12 @@ def _message(message: dict[str, Any], message_id: str | int | None) -> ClientMes
             return Here()
         case "reactor.keep":
             _check_keys("reactor.keep", data, ())
-            return Keep()
+            return Keep(message_id)
         case "reactor.key":
             return _key(data)
         case "reactor.reload":
             _check_keys("reactor.reload", data, ())
-            return Reload()
+            return Reload(message_id)
         case "reactor.ping":
             return _ping(data)
         case "reactor.step":

@@ -47,10 +47,14 @@ class Here:
 class Reload:
     """Reload the project's files."""
 
+    id: str | int | None = None
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
     """Save a recording of the session up to now."""
+
+    id: str | int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,6 +222,13 @@ async def test_a_viewer_sees_what_the_controller_sees_and_changes_nothing(server
             assert abs((await viewer.frame(applied=1)).level - 200) < 3
 
 
+@pytest.mark.parametrize("request_type", ["reactor.reload", "reactor.keep"])
+async def test_a_server_without_reload_refuses_what_is_for_authors(server: RunningServer, request_type: str) -> None:
+    async with controlling(server.url) as controller:
+        answer = await controller.ask(request_type, id=5)
+    assert (answer["type"], answer["data"]["code"]) == ("reactor.error", "invalid_message")
+
+
 async def test_a_viewer_keeps_watching_the_next_session(server: RunningServer) -> None:
     async with client(server.url, role="viewer") as viewer:
         assert (await viewer.data("reactor.welcome"))["session"] is None

@@ -284,8 +284,8 @@ async def test_a_file_that_is_again_as_it_runs_ends_the_error(server: RunningSer
 
 async def test_a_controller_reloads_by_hand_and_a_viewer_does_not(server: RunningServer, project: Project) -> None:
     async with watching(server, project) as client, joined(server) as viewer:
-        await viewer.send("reactor.reload")
-        assert (await viewer.data("reactor.error"))["code"] == "not_controller"
+        answer = await viewer.ask("reactor.reload", id=4)
+        assert answer["data"]["code"] == "not_controller"
         await client.send("reactor.reload")
         await status(client, "applied")
 
@@ -294,8 +294,8 @@ async def test_a_session_is_kept_and_replays_the_same_also_where_it_failed(
     server: RunningServer, project: Project
 ) -> None:
     async with watching(server, project) as client, joined(server) as viewer:
-        await viewer.send("reactor.keep")
-        assert (await viewer.data("reactor.error"))["code"] == "not_controller"
+        answer = await viewer.ask("reactor.keep", id="k")
+        assert answer["data"]["code"] == "not_controller"
     # Without changes of its code.
     async with controlling(server.url) as client:
         await client.ask("set_plus", {"plus": 7})

@@ -8,7 +8,7 @@ from reactor_runtime.errors.codes import ErrorCode
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.sessions.admission import Admission
 from reactor_runtime.server.sessions.inbound import why_not
-from reactor_runtime.wire.messages import Event, Step
+from reactor_runtime.wire.messages import Event, Keep, Step
 
 if TYPE_CHECKING:
     from reactor_runtime.cluster.front.worker_slot import WorkerSlot
@@ -51,5 +51,5 @@ class WaitingRouter:
     def record_activity(self, client: Client) -> None:
         """Do nothing: a client that waits has no idle timeout."""
 
-    def keep_recording(self, client: Client) -> None:
+    def keep_recording(self, client: Client, keep: Keep) -> None:
         """Do nothing: a front has no recordings."""

@@ -94,7 +94,7 @@ class MessageRouter(Protocol):
     def record_activity(self, client: Client) -> None:
         """Restart the idle timeout of the session that a client controls."""
 
-    def keep_recording(self, client: Client) -> None:
+    def keep_recording(self, client: Client, keep: Keep) -> None:
         """Save a recording of the session that a client controls, which gets the answer."""
 
 
@@ -400,24 +400,27 @@ class ClientReceiver(Generic[S]):
             case KeyRequest():
                 client.outbox.request_key(message.track)
             case Keep():
-                self._act_for_author("keeps no sessions", lambda: services.inbound.keep_recording(client))
+                self._act_for_author(
+                    message, "keeps no sessions", lambda: services.inbound.keep_recording(client, message)
+                )
             case Reload():
-                self._act_for_author("does not reload", services.reload)
+                self._act_for_author(message, "does not reload", services.reload)
             case View():
                 services.admission.assignment.set_view(client, message.among(services.admission.slots.tracks))
 
-    def _act_for_author(self, lacks: str, act: Callable[[], None]) -> None:
-        """Act for a controller that may read error messages, on a server with `--reload`; else send an error.
+    def _act_for_author(self, request: Keep | Reload, lacks: str, act: Callable[[], None]) -> None:
+        """Act on the request of a controller that may read error messages, with `--reload`; else answer with an error.
 
         `lacks` completes the message of a server without `--reload`.
         """
         client, services = self._client, self._services
         options = services.admission.settings.options
         if options.reload is None:
-            client.send_error(ErrorCode.INVALID_MESSAGE, f"the server {lacks}: start it with --reload")
+            message = f"the server {lacks}: start it with --reload"
+            client.send_error(ErrorCode.INVALID_MESSAGE, message, message_id=request.id)
         elif not services.inbound.controls(client) or not options.exposes_errors:
             message = "only the controller may do this, on a server that only its own machine reaches, or with --dev"
-            client.send_error(ErrorCode.NOT_CONTROLLER, message)
+            client.send_error(ErrorCode.NOT_CONTROLLER, message, message_id=request.id)
         else:
             act()
 
@@ -427,7 +430,7 @@ class ClientReceiver(Generic[S]):
         if text is not None and len(text) <= TEXT_BYTES_A_MESSAGE:
             with contextlib.suppress(WireError, UnicodeDecodeError):
                 message = decode_text(text.decode())
-                message_id = message.id if isinstance(message, Event | Step) else None
+                message_id = message.id if isinstance(message, Event | Keep | Reload | Step) else None
         why = f"more than {MESSAGES_PER_S:.0f} messages a second"
         self._client.send_error(ErrorCode.RATE_LIMITED, f"{why}: this one changed nothing", message_id=message_id)
         if self._rate.over_s >= OVER_S:

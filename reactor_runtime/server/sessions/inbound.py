@@ -20,7 +20,7 @@ from reactor_runtime.server.sessions.slot_pool import SlotPool
 from reactor_runtime.server.workers.engine import Engine
 from reactor_runtime.wire.containers import INPUTS, NPY, required_container_of
 from reactor_runtime.wire.media_header import MediaHeader
-from reactor_runtime.wire.messages import Event, Step
+from reactor_runtime.wire.messages import Event, Keep, Step
 
 
 class Inbound:
@@ -121,11 +121,12 @@ class Inbound:
         if served is not None:
             served[0].record_activity(client)
 
-    def keep_recording(self, client: Client) -> None:
+    def keep_recording(self, client: Client, keep: Keep) -> None:
         """Save a recording of the session that a client controls; the engine's answer is for this client."""
         served = self._served(client)
         if served is None or served[0].phase is SessionPhase.STARTING:
-            client.send_error(ErrorCode.NOT_CONTROLLER, "the session has not started: there is nothing to keep")
+            why = "the session has not started: there is nothing to keep"
+            client.send_error(ErrorCode.NOT_CONTROLLER, why, message_id=keep.id)
         else:
             served[0].keep_recording(client)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Awaitable, Callable
 
@@ -17,11 +18,11 @@ from reactor_runtime.server.routes.health import health_status
 from reactor_runtime.server.sessions.session import MOST_EARLY, MOST_EARLY_BYTES
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.media_header import MediaHeader
-from reactor_runtime.wire.messages import Event
+from reactor_runtime.wire.messages import Event, Keep
 from reactor_runtime.wire.protocol import CloseCode
 from tests.engine.rig import frame as pixels
 from tests.fakes import jpeg_frame
-from tests.server.admission_fixture import AdmissionFixture, phases, places, told, types
+from tests.server.admission_fixture import AdmissionFixture, drain, phases, places, told, types
 
 FRAME = jpeg_frame(1)
 
@@ -290,6 +291,13 @@ async def test_an_event_during_loading_is_refused_with_that_reason(services: Adm
     services.inbound.route_event(client, Event("set_level", "{}", 5))
     _, error = (await told(client))[-1]
     assert error["message"] == "the model is loading: set_level changed nothing"
+
+
+async def test_a_session_that_has_not_started_is_not_kept(services: AdmissionFixture) -> None:
+    client = services.come()
+    services.inbound.keep_recording(client, Keep("k"))
+    answer = [json.loads(item) for item in await drain(client.outbox) if isinstance(item, str)][-1]
+    assert (answer["type"], answer["data"]["code"], answer["id"]) == ("reactor.error", "not_controller", "k")
 
 
 async def test_events_sent_before_the_session_has_started_are_sent_to_it_in_order(services: AdmissionFixture) -> None:
