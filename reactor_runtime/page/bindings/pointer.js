@@ -16,10 +16,10 @@ export class Pointer {
   #stage;
   #onChange;
   #bound = { pointer: [], tap: [], look: [], wheel: [] };
-  // {id, x, y, at, moved}: the press that is followed.
+  // {id, x, y, at, moved, drags}: the press that is followed.
   #active = null;
-  #wasLocked = false;
-  #cannotLock = false;
+  // Of the last lock that was asked for.
+  #isRefused = false;
 
   /** `onChange()` is called when the pointer is locked or unlocked. */
   constructor(stage, onChange) {
@@ -44,7 +44,7 @@ export class Pointer {
     if (!this.looks) return "";
     if (this.locked) return "Esc releases the mouse";
     if (recall("looked").once) return "";
-    return this.#cannotLock ? "Drag the video to look around" : "Click the video to look around";
+    return this.#isRefused ? "Drag the video to look around" : "Click the video to look around";
   }
 
   listen(signal) {
@@ -59,8 +59,11 @@ export class Pointer {
     // A captured pointer does not leave.
     on(stage, "pointerleave", ({ pointerId }) => (this.#active?.id ?? pointerId) === pointerId && this.release());
     on(document, "pointerlockchange", () => {
-      this.#wasLocked ||= this.locked;
-      if (this.locked) remember("looked", { once: true });
+      if (this.locked) {
+        this.release();
+        this.#isRefused = false;
+        remember("looked", { once: true });
+      }
       this.#onChange();
     });
     on(document, "pointerlockerror", () => this.#onRefused());
@@ -81,12 +84,13 @@ export class Pointer {
     if (this.locked) return this.#tap([0.5, 0.5]);
     const place = this.#placeOf(event);
     if (!place) return;
-    const fingers = event.pointerType !== "mouse";
-    this.#active = { id: event.pointerId, x: event.clientX, y: event.clientY, at: event.timeStamp, moved: 0 };
-    if (this.looks && !fingers && !this.#cannotLock) this.#lock();
-    else this.#stage.setPointerCapture(event.pointerId);
+    const { pointerId: id, clientX: x, clientY: y, timeStamp: at } = event;
+    const drags = event.pointerType !== "mouse";
+    this.#active = { id, x, y, at, moved: 0, drags };
+    if (this.looks && !drags) this.#lock();
+    else this.#stage.setPointerCapture(id);
     this.#place(place);
-    if (!this.looks && !fingers) this.#tap(place);
+    if (!this.looks && !drags) this.#tap(place);
   }
 
   #onMove(event) {
@@ -95,7 +99,7 @@ export class Pointer {
     if (active?.id === event.pointerId) {
       const [dx, dy] = [event.clientX - active.x, event.clientY - active.y];
       Object.assign(active, { x: event.clientX, y: event.clientY, moved: active.moved + Math.hypot(dx, dy) });
-      if (event.pointerType !== "mouse" || this.#cannotLock) this.#look(dx, dy, FINGER_RADIANS);
+      if (active.drags) this.#look(dx, dy, FINGER_RADIANS);
       this.#place(this.#placeOf(event, true));
     } else if (!active && event.pointerType === "mouse") {
       this.#place(event.target.closest(OVERLAYS) ? null : this.#placeOf(event), true);
@@ -106,8 +110,7 @@ export class Pointer {
     const active = this.#active;
     if (active?.id !== event.pointerId) return;
     const brief = event.timeStamp - active.at < TAP_MS && active.moved < TAP_PX;
-    const finger = event.pointerType !== "mouse" || (this.looks && this.#cannotLock);
-    if (brief && finger) this.#tap(this.#placeOf(event, true));
+    if (brief && active.drags) this.#tap(this.#placeOf(event, true));
     this.release();
   }
 
@@ -136,16 +139,19 @@ export class Pointer {
   async #lock() {
     try {
       await this.#stage.requestPointerLock();
-      this.#active = null;
     } catch (error) {
       console.debug(error);
       this.#onRefused();
     }
   }
 
-  /** After Escape, browsers refuse for a second. In one that never locks, dragging replaces the lock. */
+  /** Drag instead until the press ends. The next one may be given the lock: after Escape, browsers refuse for a second. */
   #onRefused() {
-    this.#cannotLock = !this.#wasLocked;
+    this.#isRefused = true;
+    if (this.#active && !this.#active.drags) {
+      this.#active.drags = true;
+      this.#stage.setPointerCapture(this.#active.id);
+    }
     this.#onChange();
   }
 
