@@ -18,7 +18,8 @@ from .test_served import PIXELS
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with listening(write_project(tmp_path_factory.mktemp("seats"), MODEL)) as server:
+    model = MODEL.replace("fps = 30", "fps = 10")
+    with listening(write_project(tmp_path_factory.mktemp("seats"), model)) as server:
         server.wait_for("ready in")
         yield server
         server.stop()

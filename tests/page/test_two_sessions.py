@@ -10,12 +10,13 @@ from playwright.sync_api import Browser, Page, expect
 from tests.server.running import RunningServer, listening, scaffolded
 
 from .conftest import open_page
-from .test_served import PIXELS
+from .test_served import PIXELS, slow_down
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     project = scaffolded(tmp_path_factory.mktemp("scaffold"))
+    slow_down(project)
     with listening(project, "--sessions", "2", "--set", "width=160", "--set", "height=120") as server:
         server.wait_for("ready 2 of 2 in")
         yield server
