@@ -35,6 +35,19 @@ def test_the_wait_has_its_estimated_time_and_who_watches(page: Page, server: Fak
     expect(page.locator(".wait-watching")).to_be_hidden()
 
 
+def test_one_who_was_watched_by_nobody_and_waits_again_sees_nobody_watching(page: Page, server: FakeServer) -> None:
+    page.goto(server.url)
+    expect(page.locator("canvas[data-seq]")).to_be_visible()
+    server.broadcast("reactor.stats", watching=0)
+    server.script.loading = ("reading weights",)
+    server.script.held_loading = True
+    server.close(1012)
+    expect(page.locator('html[data-phase="loading"]')).to_be_attached()
+    server.broadcast("reactor.queue", position=1, length=1)
+    expect(page.locator(".wait")).to_be_visible()
+    expect(page.locator(".wait-watching")).to_have_text("")
+
+
 def test_without_an_estimate_there_is_no_time(page: Page, server: FakeServer) -> None:
     wait_in_queue(page, server)
     expect(page.locator(".wait-time")).to_be_hidden()

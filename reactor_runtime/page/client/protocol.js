@@ -123,6 +123,7 @@ export class ClientProtocol {
 
   #leave(status) {
     this.role = null;
+    this.stats = {};
     this.#handlers.onLeave();
     this.#report(status);
   }

@@ -523,7 +523,7 @@ export class Session<Model extends Modelled = any> {
   /** From the last input to the first frame that shows it, and the median of nine; null before the first. */
   readonly inputDelayMs: number | null;
   readonly medianInputDelayMs: number | null;
-  /** The server's latest metrics; empty before the first. */
+  /** The server's latest metrics of the session; empty before the first, and without a session. */
   readonly stats: Readonly<Partial<Stats>>;
   /** The round trip to the server; null before the first pong. */
   readonly rttMs: number | null;
