@@ -207,7 +207,8 @@ async def test_requests_of_an_address_with_a_debt_are_refused_and_another_addres
             assert b"retry-after: " in answer
             writer.close()
     lines = [(each.getMessage(), vars(each)["address"]) for each in caplog.records if each.levelno >= logging.WARNING]
-    line = "requests wait from=127.0.0.1: the address has used its share of the server's time"
+    why = "the address has used its share of the server's time, or leaves responses unread"
+    line = f"requests wait from=127.0.0.1: {why}"
     # One for each request, however often it waited.
     assert lines == [(line, "127.0.0.1")] * 5
 

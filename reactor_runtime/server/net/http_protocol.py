@@ -26,9 +26,9 @@ STALLED_S = 20.0
 PATIENCE_S = 10.0
 LINGER_S = 0.25
 MOST_DROPPED_BYTES = 1 << 20
-SLOWED = "requests wait from=%s: the address has used its share of the server's time"
+SLOWED = "requests wait from=%s: the address has used its share of the server's time, or leaves responses unread"
 _TOO_SLOW = "the request took too long to arrive\n"
-_TOO_MANY = "this address has used its share of the server's time\n"
+_TOO_MANY = "this address has used its share of the server's time, or leaves responses unread\n"
 _NO_HANDSHAKE = "a WebSocket handshake is a request of HTTP/1.1 without a body\n"
 
 
@@ -36,8 +36,9 @@ class HttpProtocol(ClientConnection):
     """Serve the requests of a connection, with limits on time.
 
     A request has to arrive within 10 s. A peer that reads nothing of its response for 20 s is disconnected. An address
-    that has used its share of the loop is not read; a request that waits longer than 10 s is answered with 429.
-    Little is buffered, so that the newest frame can replace one that is not sent yet.
+    that has used its share of the loop, or leaves too much of its responses unread, is not read; a request that waits
+    longer than 10 s is answered with 429. Little is buffered, so that the newest frame can replace one that is not sent
+    yet.
     """
 
     def __init__(
