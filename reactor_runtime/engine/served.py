@@ -35,8 +35,8 @@ class Version:
         """Return this version with a shallow copy of its instance: all that `load()` has made is shared.
 
         Methods of the instance that are stored in its attributes become those of the copy. An object in place of an
-        input is copied too if an attribute has that input, which is to be replaced; any other one would read what is
-        for another session, and is left out.
+        input is copied too if one of its attributes is that input, which is to be replaced. Any other object is left
+        out: it would read what is for another session.
         """
         model = copy.copy(self.model)
         for name, value in vars(self.model).items():

@@ -101,6 +101,7 @@ class Pace:
         self._is_loading, self.loaded_fps = True, None
 
     def end_load(self) -> None:
+        """Apply a rate at once when it is set."""
         self._is_loading = False
 
     @property

@@ -175,8 +175,8 @@ function span(values) {
 const CHIP_TITLE = "Frames a second, and the time from an input to its frame: show all metrics";
 
 /**
- * Add the chip before an element of the bar; it opens `panel` with charts and all metrics, and saves a trace;
- * `onError(text, reason)` reports a part that cannot be loaded.
+ * Add the chip before an element of the bar; it opens `panel` with charts, all metrics and the button that saves a
+ * trace. `onError(text, reason)` reports a part that cannot be loaded.
  */
 export function addPanel(panel, { before, session, metrics, timings, onError }) {
   const text = el("span");

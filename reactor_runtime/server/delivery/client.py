@@ -62,8 +62,8 @@ class Client:
     A controller that is `stepped` requests the steps of its session. `id` is the id that a front has given the client;
     "" makes a new one. The arguments `room` and `seat` are the session and the seat that a controller wants; the
     attribute `seat` is the number of the seat that it has, or that a viewer watches. `slot` is the number of the slot
-    that a front has chosen, 0 without a front. `given_up` is set when the client
-    reads too little to receive its own close, `gone` when its socket is no longer served.
+    that a front has chosen, 0 without a front. `given_up` is set when the client reads too little to receive its own
+    close, `gone` when its socket is no longer served.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ FEWEST_BITS_A_MACROBLOCK, MACROBLOCK = 12, 256
 MESSAGE_BITS = 6_000
 # x264 needs at least one macroblock; more pixels than these are beyond what browsers decode.
 SHORTEST_SIDE, MOST_PIXELS = 16, 4096 * 2304
-# swscale reads whole vectors, also behind the last pixel.
+# swscale reads whole vectors, also past the last pixel.
 READ_AHEAD_BYTES = 128
 # ITU-T H.273: the matrix of BT.601, which swscale converts with, and the primaries and transfer of sRGB.
 BT601_MATRIX, BT709_PRIMARIES, SRGB_TRANSFER, LIMITED_RANGE = 6, 1, 13, 1
@@ -50,7 +50,9 @@ class H264Encoding:
 
 
 class X264Encoder:
-    """Encode frames of one size after the other, each within the bits given for it, but for a tenth.
+    """Encode frames of one size after the other, each with a tenth more than the bits given for it at most.
+
+    Fewer bits than show more than grey are raised to those.
 
     The buffer of the rate control (VBV) holds one frame, so a key has as many bits as any other frame. The rate of the
     open encoder is not changed: x264 then encodes with half the rate or twice for as long as it was open, because it

@@ -74,11 +74,12 @@ class _Shortest(NamedTuple):
 class VideoRate:
     """Follow what one client's network carries, in bits a second.
 
-    Falls to the measured rate when frames queue on their way, which two frames show, and after a climb a shorter wait
-    of two. Climbs by 30 % while the rate is in use and no frame is late: each second until a climb makes round trips
-    so much longer that the next one would fail, then after 16 s, and twice as long after each one that fails. If the
-    round trips become shorter, the network has changed, and it climbs each second again. A rate that is not in use, as
-    with a still image, stays: it would be a guess.
+    Falls to the measured rate when frames queue on their way: when two in a row wait for an interval, or four in the
+    16 s after a fall; in the second after a climb a quarter of an interval is enough. Climbs by 30 % while the rate is
+    in use and no frame is late: each second until a climb makes round trips so much longer that the next one would
+    fail, then after 16 s, and twice as long after each one that fails. If the round trips become shorter, the network
+    has changed, and it climbs each second again. A rate that is not in use, as with a still image, stays: it would be a
+    guess.
     """
 
     def __init__(self, bits_per_s: float, now: float, patience_s: float = SOON_S) -> None:

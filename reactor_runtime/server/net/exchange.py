@@ -120,7 +120,7 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Write a part of the response, and wait until the kernel has accepted it.
 
-        The next request is served after that: responses that the client does not read would pile up.
+        Only then the next request is served: otherwise responses that the client does not read would pile up.
         """
         if self._connection is None or self._over:
             return

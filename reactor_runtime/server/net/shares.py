@@ -24,7 +24,7 @@ PROXY_PER_S = 10.0
 TURN_S = 0.002
 LONG_WORK = 5.0
 LONGEST_REST_S = 1.0
-# So much of its responses an address may leave unread: then its requests wait, and it is looked at again later.
+# So much of its responses an address may leave unread. With more its requests wait, and are tried again later.
 MOST_UNREAD_BYTES = 64 << 20
 UNREAD_RETRY_S = 0.1
 # An address is read again when it has so much time again: it is looked at ten times a second, however small its debt.

@@ -234,7 +234,7 @@ async def serve_client(
 
 
 async def _close_given_up(websocket: WebSocket, client: Client) -> None:
-    """Send a client that was given up the reason, in case that it reads again; what was queued is not sent."""
+    """Send a client that was given up the reason, in case it reads again; what was queued is not sent."""
     if client.given_up.is_set() and websocket.application_state is WebSocketState.CONNECTED:
         assert client.closing is not None, "it is closed when it is given up"
         with contextlib.suppress(WebSocketDisconnect):

@@ -112,8 +112,7 @@ class Admission(Generic[S]):
     def return_to_queue(self, client: Client, loss: Loss) -> None:
         """Put a controller that lost its session first in the wait queue, however long that is.
 
-        The controller gets the rest of its turn; if the turn is used up, it waits for another one as a
-        newcomer does.
+        The controller gets the rest of its turn; if the turn is used up, it waits for another one as a newcomer does.
         If the server is stopping, close the controller instead.
         """
         reason, fields = loss.reason, client.log_fields

@@ -204,7 +204,7 @@ class EngineSlot:
         self._seating.resume(self.session, client, secret)
 
     def detach_controller(self, client: Client, *, lost: bool) -> None:
-        """Free the seat of a controller that has gone, and stop the session without others.
+        """Free the seat of a controller that has gone, and stop the session if it was the last.
 
         One whose connection was `lost` may resume.
         """

@@ -50,7 +50,7 @@ class Seating(Generic[S]):
         self.send_seats(session)
 
     def leave(self, session: ServedSession, seat: SessionSeat, *, lost: bool, shared: bool) -> None:
-        """Free the seat of a controller that has gone, and stop the session without others.
+        """Free the seat of a controller that has gone, and stop the session if it was the last.
 
         A controller whose connection was `lost` may resume. In a `shared` session another client may take the seat.
         """

@@ -77,7 +77,7 @@ class SessionSeat:
 
 
 def choose_seat(client: Client, free: Sequence[int], *, room: str, is_private: bool) -> int | None:
-    """Return the one of the free seats that a client wants, or the first; None if it suits none, or wants another room.
+    """Return the one of the free seats that a client wants, or the first; None without one, or for another room.
 
     A room that was opened with a code is for clients that have the code.
     """

@@ -26,7 +26,7 @@ from reactor_runtime.wire.messages import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSettings:
-    """The options of the server, and the clock, the metrics and the limit that all slots share."""
+    """The options of the server, and what all slots share: the clock, the metrics and the limit of raw frames."""
 
     options: ServeOptions
     clock: Clock

@@ -88,9 +88,9 @@ class SlotPool(Generic[S]):
         self._vacant[session.slot] = session
 
     def find_vacant(self, client: Client) -> VacantSession[S] | None:
-        """Return the session that has waited longest for a controller such as this one, which the caller gives it.
+        """Return the session that has waited longest for a controller such as this one.
 
-        It is found again while it has other places.
+        The caller gives the controller a seat there; the session is found again while it has others.
         """
         return self._find_vacant(
             lambda each: (
@@ -203,8 +203,9 @@ class SlotPool(Generic[S]):
     def may_open(self, client: Client) -> bool:
         """Return whether a client may start a session.
 
-        Another one would divide those who have the code of a room, which a slot that is not known yet may have, or come
-        at the same time. For a client of a front, the front has decided.
+        It may not while its room is open, or may be open in a slot that is not known yet, nor while a session starts
+        that has a seat for it: those who have a code, or come at the same time, are to meet. For a client of a front,
+        the front has decided.
         """
         if client.slot:
             return True
