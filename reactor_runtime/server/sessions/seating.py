@@ -50,17 +50,14 @@ class Seating(Generic[S]):
         self.send_seats(session)
 
     def leave(self, session: ServedSession, seat: SessionSeat, *, lost: bool, shared: bool) -> None:
-        """Free the seat of a controller that has gone, and stop the session if it was the last.
+        """Free the seat of a controller that has gone and is unsubscribed, and stop the session if it was the last.
 
         A controller whose connection was `lost` may resume. In a `shared` session another client may take the seat.
         """
-        assert seat.controller is not None, "it has just gone"
         seat.is_broken = lost
         if session.outlives and session.phase is SessionPhase.RUNNING:
             self._vacate(session, seat, lost=lost, shared=shared)
             return
-        if session.has_clients:
-            self._subscribers.leave(seat.controller)
         if lost and session.hold(seat):
             self.send_seats(session)
             return

@@ -313,9 +313,7 @@ class ServedSession:
         """
         if self.phase is not SessionPhase.RUNNING or not seat.turn.wait_for_controller():
             return False
-        assert seat.controller is not None, "it has just lost its connection"
         seat.is_away = True
-        self._subscribers.leave(seat.controller)
         self._pause_if_deserted()
         return True
 

@@ -195,6 +195,7 @@ async def test_a_controller_resumes_its_seat_under_the_id_that_the_model_knows(s
     services.admission.detach(second, lost=True)
     again = come(services, resume=secret)
     assert (again.seat, joined(services)) == (1, [1])
+    assert ["resumed" in await phases(client) for client in (first, again)] == [False, True]
     services.say(ipc.MessageSent(services.session, "hello", {}, second.id))
     assert "hello" in [kind for kind, _ in await told(again)]
     assert "hello" not in [kind for kind, _ in await told(first)]
@@ -361,3 +362,37 @@ async def test_a_client_that_keeps_the_recording_gets_the_answer(services: Admis
         session.on_engine_message(ipc.Kept(session.id, f"{number}.mcap", "", ""))
     kept = [[data["file"] for kind, data in await told(client) if kind == "reactor.keep"] for client in (first, second)]
     assert kept == [["1.mcap"], ["0.mcap"]]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_the_end_of_a_session_tells_whether_the_connection_of_its_controller_broke(
+    services: AdmissionFixture, lost: bool
+) -> None:
+    (controller,) = begun(services, 1)
+    services.admission.detach(controller, lost=lost)
+    services.clock.move_to(services.clock.now() + LIMITS.resume_grace_s)
+    services.end()
+    assert services.slot.last_end.is_broken is lost
+
+
+async def test_a_session_that_stops_has_no_free_seats(services: AdmissionFixture) -> None:
+    begun(services, 1)
+    session_of(services).stop()
+    other = come(services)
+    assert session_of(services, 2).controllers == [other]
+
+
+async def test_a_seat_of_a_session_that_stops_is_not_left(services: AdmissionFixture) -> None:
+    first, _ = begun(services, 2)
+    session_of(services).stop()
+    services.admission.detach(first)
+    assert not services.engine.of(ipc.ClientLeft)
+
+
+async def test_a_session_that_has_ended_has_no_free_seats(services: AdmissionFixture) -> None:
+    begun(services, 1)
+    ended = session_of(services)
+    services.end("boom")
+    other = come(services)
+    assert other not in ended.controllers
+    assert [slot.session.controllers for slot in services.slots if slot.session is not None] == [[other]]

@@ -67,6 +67,11 @@ async def test_a_session_ends_60_s_after_its_last_client(services: AdmissionFixt
     assert stopped(services)
 
 
+async def test_a_controller_that_leaves_before_its_session_has_started_ends_it(services: AdmissionFixture) -> None:
+    services.admission.detach(services.come())
+    assert stopped(services)
+
+
 async def test_a_viewer_keeps_it_alive(services: AdmissionFixture) -> None:
     controller = began(services)
     viewer = services.come(Role.VIEWER)
@@ -138,11 +143,12 @@ async def test_only_as_many_sessions_end_as_controllers_wait(make: Make) -> None
     assert [bool(engine.of(ipc.StopSession)) for engine in services.engines] == [True, True]
 
 
-async def test_the_next_controller_continues_a_shared_session_within_the_time(make: Make) -> None:
+@pytest.mark.parametrize("lost", [False, True])
+async def test_the_next_controller_continues_a_shared_session_within_the_time(make: Make, lost: bool) -> None:
     services = make(shared=True)
     first = began(services)
     session, secret = services.session, services.slot.session.seats[0].resume_secret  # type: ignore[union-attr]
-    services.admission.detach(first)
+    services.admission.detach(first, lost=lost)
     await services.clock.advance(59)
     second = services.come()
     (kind, welcome), started = await told(second)
