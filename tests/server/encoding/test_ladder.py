@@ -76,6 +76,7 @@ class Network:
         self._paint()
         if self.ladder.rung != self.rungs[-1][1]:
             self.rungs.append((self.seconds, self.ladder.rung))
+            assert self.ladder.rung or self.ladder.why is not Why.NETWORK
 
     def _carry(self, bits: float) -> None:
         while self._kept and bits > 0:
@@ -269,3 +270,88 @@ def test_a_rung_that_needs_more_than_the_measured_capacity_is_tried_late() -> No
     (arrived,) = [at for at, rung in network.rungs if rung == 3][:1]
     tried = min(at for at, rung in network.rungs if rung == 2 and at > 12)
     assert tried - arrived >= DOUBTED_S - 1
+
+
+@dataclass
+class Client:
+    """A client that gets a share of 10 frames a second, by the time and its rung, and acknowledges them 100 ms later.
+
+    With `sent_on` its frames have no file on the rung of the ladder, and are sent on that one.
+    """
+
+    share: Callable[[float, int], float]
+    acknowledges: Callable[[float], bool] = lambda _: True
+    sent_on: int | None = None
+    ladder: Ladder = field(default_factory=lambda: Ladder(DEFAULT.rungs))
+    rungs: list[tuple[float, int]] = field(default_factory=list)
+
+    def run(self, seconds: float) -> None:
+        sent: deque[int] = deque()
+        carried = 0.0
+        for seq in range(round(10 * seconds)):
+            now = seq / 10
+            if sent and self.acknowledges(now):
+                self.ladder.frames_acknowledged(sent.pop(), now)
+                sent.clear()
+            rung = self.ladder.rung if self.sent_on is None else self.sent_on
+            carried += self.share(now, rung)
+            if carried >= 1:
+                carried -= 1
+                self.ladder.frame_sent(seq, rung, 1000 * GRAINY[rung], now)
+                sent.append(seq)
+            else:
+                self.ladder.frame_skipped(now)
+            if not self.rungs or self.ladder.rung != self.rungs[-1][1]:
+                self.rungs.append((now, self.ladder.rung))
+
+    def changes_to(self, top: bool) -> list[float]:
+        return [at for at, rung in self.rungs if (rung == 0) is top]
+
+
+def test_a_climb_that_fails_each_time_is_tried_after_64_s_at_the_latest() -> None:
+    client = Client(lambda _, rung: 1.0 if rung else 0.6)
+    client.run(900)
+    tries = client.changes_to(top=True)
+    assert 60 < tries[-1] - tries[-2] < 70
+
+
+def test_falls_of_no_use_are_tried_after_8_minutes_at_the_latest() -> None:
+    client = Client(lambda _, rung: 0.6)  # noqa: ARG005
+    client.run(2200)
+    falls = client.changes_to(top=False)
+    pauses = [round(later - sooner) for sooner, later in pairwise(falls)]
+    assert pauses == sorted(pauses)
+    assert pauses[0] < 40
+    assert 475 < pauses[-1] < 500
+
+
+def test_a_client_that_gets_still_less_after_a_fall_of_no_use_falls_at_once() -> None:
+    client = Client(lambda at, _: 0.6 if at < 20 else 0.2)
+    client.run(30)
+    assert [at > 20 for at in client.changes_to(top=False)] == [False, True]
+
+
+def test_a_rung_is_kept_while_some_frames_are_skipped() -> None:
+    client = Client(lambda _, rung: 0.85 if rung else 0.5)
+    client.run(60)
+    assert client.changes_to(top=True) == [0.0]
+
+
+@pytest.mark.parametrize("acknowledges", [False, True])
+def test_frames_on_another_rung_say_nothing_about_that_of_the_client(acknowledges: bool) -> None:
+    client = Client(lambda _, rung: 0.2, lambda _: acknowledges, sent_on=1)  # noqa: ARG005
+    client.run(20)
+    assert client.rungs == [(0.0, 0)]
+
+
+def test_what_was_skipped_before_the_first_acknowledgement_does_not_count() -> None:
+    client = Client(lambda at, _: 0.3 if at < 2 else 1.0, lambda at: at >= 2)
+    client.run(20)
+    assert client.rungs == [(0.0, 0)]
+
+
+def test_a_session_that_begins_with_the_number_of_an_unacknowledged_frame_expects_that_one() -> None:
+    ladder = Ladder(DEFAULT.rungs)
+    for at in (1.0, 2.0):
+        ladder.frame_sent(3, 0, 1000, at)
+    assert [sent.at for sent in ladder.in_flight] == [2.0]
