@@ -337,6 +337,29 @@ def test_a_rung_is_kept_while_some_frames_are_skipped() -> None:
     assert client.changes_to(top=True) == [0.0]
 
 
+def test_a_fall_that_helped_shortens_the_wait_after_the_next_one_of_no_use() -> None:
+    client = Client(lambda at, rung: 1.0 if rung and 40 < at < 200 else 0.6)
+    client.run(300)
+    falls = [at for (_, before), (at, rung) in pairwise(client.rungs) if rung > before]
+    assert [later - sooner for sooner, later in pairwise(falls) if later < 200][1] > 55
+    last = [at for at in falls if at > 200]
+    assert last[1] - last[0] < 40
+
+
+def test_a_climb_after_which_hardly_a_frame_arrives_is_followed_by_a_fall_to_what_the_network_carries() -> None:
+    client = Client(lambda _, rung: 1.0 if rung >= 3 else 0.1 if rung == 2 else 0.3)
+    client.run(60)
+    assert next(later for (_, rung), (_, later) in pairwise(client.rungs) if rung == 2) > 3
+
+
+def test_a_network_that_is_slow_after_a_failed_climb_too_has_smaller_frames() -> None:
+    client = Client(lambda _, rung: 0.6 if rung == 0 or len(client.rungs) > 4 else 1.0)
+    client.run(30)
+    rungs = [rung for _, rung in client.rungs]
+    assert rungs[:5] == [0, 2, 1, 0, 1]
+    assert rungs[5] > 1
+
+
 @pytest.mark.parametrize("acknowledges", [False, True])
 def test_frames_on_another_rung_say_nothing_about_that_of_the_client(acknowledges: bool) -> None:
     client = Client(lambda _, rung: 0.2, lambda _: acknowledges, sent_on=1)  # noqa: ARG005
