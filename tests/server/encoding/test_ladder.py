@@ -282,6 +282,7 @@ class Client:
     share: Callable[[float, int], float]
     acknowledges: Callable[[float], bool] = lambda _: True
     sent_on: int | None = None
+    sizes: tuple[int, ...] = GRAINY
     ladder: Ladder = field(default_factory=lambda: Ladder(DEFAULT.rungs))
     rungs: list[tuple[float, int]] = field(default_factory=list)
 
@@ -297,7 +298,7 @@ class Client:
             carried += self.share(now, rung)
             if carried >= 1:
                 carried -= 1
-                self.ladder.frame_sent(seq, rung, 1000 * GRAINY[rung], now)
+                self.ladder.frame_sent(seq, rung, 1000 * self.sizes[rung], now)
                 sent.append(seq)
             else:
                 self.ladder.frame_skipped(now)
@@ -344,6 +345,12 @@ def test_a_fall_that_helped_shortens_the_wait_after_the_next_one_of_no_use() -> 
     assert [later - sooner for sooner, later in pairwise(falls) if later < 200][1] > 55
     last = [at for at in falls if at > 200]
     assert last[1] - last[0] < 40
+
+
+def test_two_falls_of_no_use_are_taken_back_together() -> None:
+    client = Client(lambda _, rung: 0.33, sizes=(100,) * len(GRAINY))  # noqa: ARG005
+    client.run(10)
+    assert [rung for _, rung in client.rungs] == [0, 3, BOTTOM, 0]
 
 
 def test_a_climb_after_which_hardly_a_frame_arrives_is_followed_by_a_fall_to_what_the_network_carries() -> None:
