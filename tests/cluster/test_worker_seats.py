@@ -7,12 +7,16 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
+import jwt
 import pytest
 
 from reactor_runtime.cluster.front.scaling import Scaling
 from reactor_runtime.cluster.messages import SeatStatus
+from reactor_runtime.server.delivery.client import Client, Role
+from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.options import TurnLimits
 from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
+from tests.server.admission_fixture import told
 
 SEATS = 3
 LOAD_S = 20.0
@@ -96,6 +100,21 @@ async def test_clients_with_a_code_meet_in_its_room_and_others_get_no_seat_there
         await front.play("b")
         await front.play("c", room="duel")
         assert front.seated == [["a", "c", ""], ["b", "", ""]]
+
+
+@pytest.mark.parametrize("code", ["duel", "other", ""])
+async def test_a_viewer_comes_to_a_worker_with_the_code_of_the_room_if_it_has_it(code: str) -> None:
+    async with seated_front() as front:
+        await front.play("a", room="duel")
+        slot = front.simulation.fleet.admission.slots.find_session("duel")
+        assert slot is not None
+        options = ClientOptions(front.simulation.clock)
+        viewer = Client(Role.VIEWER, "127.0.0.1", options, follows_redirects=True, room=code)
+        slot.subscribe(viewer)
+        (redirect,) = [data for kind, data in await told(viewer) if kind == "reactor.redirect"]
+        ticket = jwt.decode(redirect["ticket"], options={"verify_signature": False})
+        assert slot.session is not None
+        assert (ticket["session"], ticket["room"]) == (slot.session.id, "duel" if code == "duel" else "")
 
 
 async def test_a_client_waits_for_the_seat_that_it_wants_in_a_room() -> None:

@@ -178,7 +178,7 @@ class WorkerSlot:
             access,
             settings=settings,
             contract=lambda: engine.contract if engine.has_contact else None,
-            session=lambda: self.session.id if self.session is not None and self.has_started else "",
+            session=lambda: self.session if self.has_started else None,
             starts=lambda: engine.has_several_slots and self._starts,
             on_lost=viewers_lost,
         )

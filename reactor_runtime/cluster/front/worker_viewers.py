@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.relay import Failure, Relay, RelayEnd
+from reactor_runtime.cluster.front.worker_session import WorkerSession
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.encoding.encoded import Snapshot
 from reactor_runtime.server.sessions.slot import SlotSettings
@@ -25,9 +26,9 @@ class ViewerLost(Protocol):
 class WorkerViewers:
     """Relay viewers, or keep them until there is a session to redirect them to; use on the front's loop.
 
-    `contract` returns None if the worker has none or does not serve, and `session` the id of the session that runs,
-    or "". `starts` returns whether one starts on a worker that may have others, which its viewers are not to see.
-    `on_lost` is called for a viewer that has lost its connection to the worker, with whether that is reachable.
+    `contract` returns None if the worker has none or does not serve, and `session` if none runs. `starts` returns
+    whether one starts on a worker that may have others, which its viewers are not to see. `on_lost` is called for a
+    viewer that has lost its connection to the worker, with whether that is reachable.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class WorkerViewers:
         *,
         settings: SlotSettings,
         contract: Callable[[], dict[str, Any] | None],
-        session: Callable[[], str],
+        session: Callable[[], WorkerSession | None],
         starts: Callable[[], bool],
         on_lost: ViewerLost,
     ) -> None:
@@ -75,13 +76,17 @@ class WorkerViewers:
         seats = int(contract.get("seats", 1))
         if client.seat >= seats:
             client.seat = 0
+        session = self._session()
+        session_id = "" if session is None else session.id
+        # The worker tells the code of a private room only to clients that have it.
+        code = client.room if session is not None and client.room == session.room else ""
         is_relayed = not self._access.redirects(client) or client.role is Role.CONTROLLER
         if is_relayed and not self._starts():
             # Without a session of its own, a viewer stays with the worker when the session of this room is over.
-            ticket = self._access.issue(client, Role.VIEWER, room=self._session())
+            ticket = self._access.issue(client, Role.VIEWER, room=code or session_id)
             self._relays[client] = self._access.relay(client, ticket, lambda end: self._relay_ended(client, end))
-        elif session := self._session():
-            self._access.redirect(client, self._access.issue(client, Role.VIEWER, session=session))
+        elif session is not None:
+            self._access.redirect(client, self._access.issue(client, Role.VIEWER, session=session_id, room=code))
         else:
             self._relays[client] = None
             options = self._settings.options
@@ -120,7 +125,8 @@ class WorkerViewers:
         """Return the worker's latest frame of a track, as a seat sees it; None if it has none or can't be reached."""
         if self._starts():
             return None
-        return await self._access.snapshot(track, self._session(), seat)
+        session = self._session()
+        return await self._access.snapshot(track, "" if session is None else session.id, seat)
 
     def close(self) -> None:
         for client in self.clients:
