@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.processes import children, descendants, gone
 from tests.timeouts import TIMEOUT_S
@@ -38,6 +38,8 @@ class MyModel(ReactorPipeline):
         while True:
             yield MyOutput(main_video=np.full((32, 32, 3), LEVEL, np.uint8))
 """
+# With room for all cells: a frame that JupyterLab has scrolled out of the window, to the next cell, paints nothing.
+SIZE = ViewportSize(width=1280, height=2400)
 HAS_LEVEL = """([canvas, level]) =>
     canvas.width > 0 && Math.abs(canvas.getContext("2d").getImageData(0, 0, 1, 1).data[0] - level) < 4"""
 
@@ -103,7 +105,7 @@ def expect_level(page: Page, level: int) -> None:
 def test_the_page_plays_in_the_output_until_the_kernel_is_restarted(browser: Browser, tmp_path: Path) -> None:
     cells = (IMPORTS, MODEL.replace("LEVEL", "100"), "server = show(MyModel)", MODEL.replace("LEVEL", "200"))
     (tmp_path / "model.ipynb").write_text(notebook(*cells))
-    with jupyter(tmp_path) as (url, jupyter_pid), browser.new_context() as context:
+    with jupyter(tmp_path) as (url, jupyter_pid), browser.new_context(viewport=SIZE) as context:
         page = context.new_page()
         page.set_default_timeout(TIMEOUT_MS)
         page.goto(f"{url}/doc/tree/model.ipynb?token={TOKEN}")
