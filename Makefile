@@ -3,7 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 # Tests that start processes wait twice as long as they compute. A worker takes 0.4 GB.
-WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 7 ? 2 * cores + 2 : 16)))
+WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 3 * cores + 2 : 16)))
 BIN := $(CURDIR)/.venv/bin
 RUNTIME := .venv/.runtime
 READY := .venv/.installed
