@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Tests that start processes wait twice as long as they compute. A worker takes 0.4 GB.
-WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 5 ? 3 * cores + 2 : 16)))
+# Tests that start processes wait more than they compute.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 BIN := $(CURDIR)/.venv/bin
 RUNTIME := .venv/.runtime
 READY := .venv/.installed

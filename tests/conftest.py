@@ -55,7 +55,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test that starts a process or a browser.
 
-    The workers of a parallel run start with the files that have most of these tests, to end at about the same time.
+    The workers of a parallel run start with browsers and the files that have most of these tests, to end at about the
+    same time.
     """
     kinds = Kinds()
     long_tests = Counter[str]()
@@ -65,7 +66,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(kind)
                 long_tests[item.nodeid.partition("::")[0]] += 1
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: -long_tests[item.nodeid.partition("::")[0]])
+        items.sort(key=lambda item: _start_order(item.nodeid.partition("::")[0], long_tests))
+
+
+def _start_order(file: str, long_tests: Counter[str]) -> tuple[bool, int]:
+    return not file.startswith("tests/page/"), -long_tests[file]
 
 
 def pytest_collection_finish() -> None:
