@@ -10,8 +10,12 @@ export async function attach(session) {
   await loadStyle(new URL("sessions.css", import.meta.url));
   const choice = /** @type {HTMLSelectElement} */ (el("select", { onchange: () => watch(choice.value) }));
   const label = el("label", { class: "sessions", hidden: true }, el("span", {}, "Session"), choice);
+  let asked = 0;
   const refresh = async () => {
+    const number = ++asked;
     const { engines = [] } = await fetchHealth();
+    // An answer may overtake an older one.
+    if (number < asked) return;
     const running = engines.filter(({ session: id }) => id);
     label.hidden = engines.length < 2 || !running.length;
     while (choice.options.length > running.length) choice.options[running.length].remove();

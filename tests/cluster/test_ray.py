@@ -25,6 +25,9 @@ from tests.processes import alive, ancestors, children, ended_after, gone
 from tests.server.running import environment, started, write_project
 from tests.timeouts import TIMEOUT_S
 
+# On a busy machine Ray takes half a minute for each of the tries to load a model.
+RAY_S = 4 * TIMEOUT_S
+
 MODEL = """
 class MyState(InputState):
     pid: int = 0
@@ -127,9 +130,7 @@ def project(tmp_path: Path) -> Path:
 
 def reactor(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-m", "reactor_cli", *arguments]
-    # Longer: on a busy machine Ray takes half a minute for each of the tries to load a model.
-    timeout_s = 4 * TIMEOUT_S
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=timeout_s, check=False)
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=RAY_S, check=False)
 
 
 def processes_of(session: BlockingSession) -> list[int]:
@@ -165,7 +166,7 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
     where = ("--ray-address", address)
     with contextlib.ExitStack() as stack:
         with started(project, *WORKERS, *where) as first:
-            first.wait_for("ready 2 of 2")
+            first.wait_for("ready 2 of 2", timeout_s=RAY_S)
             session = stack.enter_context(connect(f"http://127.0.0.1:{first.port}"))
             shown(session)
             id, port = session.id, first.port
@@ -177,14 +178,14 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
             shown(session)
             (driver,) = children(first.process.pid)
             os.kill(driver, signal.SIGKILL)
-            first.wait_for("no contact with the cluster")
-            first.wait_for("contact with the cluster again")
+            first.wait_for("no contact with the cluster", timeout_s=RAY_S)
+            first.wait_for("contact with the cluster again", timeout_s=RAY_S)
             shown(session)
             first.process.send_signal(signal.SIGKILL)
         shown(session)
 
         with started(project, *WORKERS, *where, "--port", str(port)) as second:
-            second.wait_for("ready 2 of 2")
+            second.wait_for("ready 2 of 2", timeout_s=RAY_S)
             busy = [each for each in second.health()[1]["engines"] if each["session"]]
             assert [each["session"] for each in busy] == [id]
             for number in range(3):
@@ -196,14 +197,16 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
                 id = session.id
                 shown(session)
                 if number < 2:
-                    second.wait_for(rf"(?s)(ready 2 of 2.*){{{number + 2}}}")
+                    second.wait_for(rf"(?s)(ready 2 of 2.*){{{number + 2}}}", timeout_s=RAY_S)
             workers = processes_of(session)
             second.process.send_signal(signal.SIGKILL)
         shown(session)
 
         with started(project, *WORKERS, *where, "--max-viewers", "7") as third:
-            third.wait_for("another version of the project, or other options, and ends with its last session")
-            third.wait_for("ready 1 of 2")
+            third.wait_for(
+                "another version of the project, or other options, and ends with its last session", timeout_s=RAY_S
+            )
+            third.wait_for("ready 1 of 2", timeout_s=RAY_S)
             shown(session)
             third.process.send_signal(signal.SIGKILL)
         done = reactor("down", str(project), *where)
@@ -216,7 +219,7 @@ def test_sessions_survive_what_does_not_run_them_and_their_clients_get_others(pr
 
 def test_a_killed_engine_ends_its_session_with_the_reason_and_the_other_goes_on(project: Path, address: str) -> None:
     with started(project, *WORKERS, "--ray-address", address) as server:
-        server.wait_for("ready 2 of 2")
+        server.wait_for("ready 2 of 2", timeout_s=RAY_S)
         url = f"http://127.0.0.1:{server.port}"
         with connect(url) as hit, connect(url) as other:
             shown(hit)
@@ -246,7 +249,7 @@ def ray_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path, ray_directory: Path) -> None:
     with started(project, *WORKERS) as server:
         wait_for_local_ray(server)
-        server.wait_for("ready 2 of 2")
+        server.wait_for("ready 2 of 2", timeout_s=RAY_S)
         with connect(f"http://127.0.0.1:{server.port}") as session:
             shown(session)
             assert niceness(int(session.state["pid"])) == niceness(server.process.pid)
@@ -266,7 +269,7 @@ def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path, r
 def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, address: str) -> None:
     project = write_project(tmp_path / "project", FROM_FILE)
     with started(project, *WORKERS, "--ray-address", address, "--project-on-nodes") as server:
-        server.wait_for("ready 1 of 2")
+        server.wait_for("ready 1 of 2", timeout_s=RAY_S)
         with connect(f"http://127.0.0.1:{server.port}") as session:
             while session.state["file"] != str(project / "pipeline.py"):
                 session.frame()
@@ -277,7 +280,7 @@ def test_clients_of_two_rooms_play_in_one_worker(tmp_path: Path, address: str) -
     project = write_project(tmp_path / "project", ROOMS)
     one_worker = ("--on", "ray", "--sessions", "1", "--gpus-per-session", "1", "--cpus-per-session", "0")
     with started(project, *one_worker, "--ray-address", address) as server, contextlib.ExitStack() as stack:
-        server.wait_for("ready .*for 2 sessions")
+        server.wait_for("ready .*for 2 sessions", timeout_s=RAY_S)
         url = f"http://127.0.0.1:{server.port}"
         players = [stack.enter_context(connect(url, room=room)) for room in ("one", "one", "two", "two")]
         assert [each.seat for each in players] == [0, 1, 0, 1]
@@ -322,7 +325,7 @@ def test_a_worker_without_a_free_port_ends_the_front_with_the_name_of_its_node(p
 
 def test_a_front_listens_and_logs_why_it_is_not_connected(project: Path) -> None:
     with started(project, *WORKERS, "--ray-address", "127.0.0.1:1") as server:
-        server.wait_for("no contact with Ray, trying again: Ray at 127.0.0.1:1 can't be used")
+        server.wait_for("no contact with Ray, trying again: Ray at 127.0.0.1:1 can't be used", timeout_s=RAY_S)
         assert server.health() == (503, {**server.health()[1], "detail": "connecting to the cluster"})
         assert "`ray status --address 127.0.0.1:1` shows" in server.log
         server.process.send_signal(signal.SIGINT)
@@ -348,9 +351,9 @@ def test_ray_that_does_not_start_is_started_twice_and_leaves_nothing(
 # The last test with these nodes: it ends them.
 def test_sessions_continue_without_the_head_of_the_cluster(project: Path, nodes: Nodes) -> None:
     with started(project, *WORKERS, "--ray-address", nodes.address) as server:
-        server.wait_for("ready 1 of 2")
+        server.wait_for("ready 1 of 2", timeout_s=RAY_S)
         with connect(f"http://127.0.0.1:{server.port}") as session:
             shown(session)
             os.kill(nodes.gcs, signal.SIGKILL)
-            server.wait_for("no contact with the cluster")
+            server.wait_for("no contact with the cluster", timeout_s=RAY_S)
             shown(session)

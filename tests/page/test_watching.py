@@ -83,6 +83,8 @@ def test_the_choice_has_the_sessions_that_run_when_it_is_opened(browser: Browser
             expect(choice.locator("option", has_text=second)).to_have_count(1)
             expect(choice.locator("option")).to_have_count(2)
         page.mouse.move(0, 700)
+        # A busy browser joins moves of the mouse: it would neither leave the list nor enter it again.
+        page.wait_for_function("(choice) => !choice.matches(':hover')", arg=choice.element_handle())
         # The front hears of the end of a session from its worker.
         page.wait_for_function(LISTED, arg=1)
         choice.hover()

@@ -92,9 +92,10 @@ class RunningServer:
         (engine,) = engines_of(self.process.pid)
         return engine
 
-    def wait_for(self, pattern: str) -> None:
+    def wait_for(self, pattern: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait until something has been printed."""
-        self.until(lambda: re.search(pattern, self.log, re.MULTILINE) is not None, f"{pattern!r} in the log")
+        what = f"{pattern!r} in the log"
+        self.until(lambda: re.search(pattern, self.log, re.MULTILINE) is not None, what, timeout_s=timeout_s)
 
     def until(self, condition: Any, what: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Wait for something the server tells nobody; fails when the server ends instead."""
