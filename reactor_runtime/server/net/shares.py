@@ -82,7 +82,7 @@ class Share:
         return self.left_s
 
 
-class Crowd:
+class BusyAddresses:
     """Count the addresses that are busy: in this second, or in the one before, they used more than 5 ms of the loop."""
 
     def __init__(self) -> None:
@@ -112,22 +112,22 @@ class AddressShare(Share):
     `unread_bytes` of its responses wait until its sockets take them.
     """
 
-    def __init__(self, crowd: Crowd, pool: TokenBucket, now: float, per_s: float = ADDRESS_PER_S) -> None:
+    def __init__(self, busy: BusyAddresses, pool: TokenBucket, now: float, per_s: float = ADDRESS_PER_S) -> None:
         super().__init__(per_s, TokenBucket(0, 0), now, ADDRESS_AT_ONCE_S)
         self.unread_bytes = 0
-        self._crowd = crowd
+        self._busy = busy
         self._pool = pool
         # The shares of clients that have gone, which are not whole again.
         self._returned: list[Share] = []
 
     def spend(self, now: float, seconds: float, *, interruptible: bool = False) -> float:
-        self._crowd.spend(self, now, seconds)
+        self._busy.spend(self, now, seconds)
         return super().spend(now, seconds, interruptible=interruptible)
 
     def left(self, now: float) -> float:
-        busy = self._crowd.size
-        per_s = self.per_s * min(1.0, BUSY_WITH_WHOLE_SHARES / busy)
-        self.left_s = min(self._at_once_s / busy, self.left_s + (now - self._at) * per_s)
+        count = self._busy.size
+        per_s = self.per_s * min(1.0, BUSY_WITH_WHOLE_SHARES / count)
+        self.left_s = min(self._at_once_s / count, self.left_s + (now - self._at) * per_s)
         self._at = now
         return self.left_s
 
@@ -175,7 +175,7 @@ class Accounts:
 
     def __init__(self, exempt: Container[str] = frozenset()) -> None:
         self._exempt = exempt
-        self._crowd = Crowd()
+        self._busy = BusyAddresses()
         self._pool = TokenBucket(POOL_PER_S, POOL_PER_S)
         self._shares: dict[str, AddressShare] = {}
         self._most = MOST_SOURCES
@@ -183,7 +183,7 @@ class Accounts:
     def of_peer(self, address: str, now: float) -> AddressShare:
         """Return the share of the other end of a connection."""
         exempt = address in self._exempt
-        return AddressShare(Crowd(), self._pool, now, PROXY_PER_S) if exempt else self.of(address, now)
+        return AddressShare(BusyAddresses(), self._pool, now, PROXY_PER_S) if exempt else self.of(address, now)
 
     def of(self, address: str, now: float) -> AddressShare:
         """Return the share of a client."""
@@ -194,7 +194,7 @@ class Accounts:
                 # A share that is whole again need not be kept: a new one is the same.
                 self._shares = {each: old for each, old in self._shares.items() if not old.is_whole(now)}
                 self._most = max(MOST_SOURCES, 2 * len(self._shares))
-            share = self._shares[network] = AddressShare(self._crowd, self._pool, now)
+            share = self._shares[network] = AddressShare(self._busy, self._pool, now)
         return share
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from reactor_runtime.server.net.shares import (
     VIEWER_PER_S,
     Accounts,
     AddressShare,
-    Crowd,
+    BusyAddresses,
     Share,
 )
 
@@ -110,7 +110,7 @@ def test_a_small_debt_is_looked_at_ten_times_a_second_at_most(accounts: Accounts
 
 
 def test_long_work_on_the_loop_counts_more_than_on_a_thread() -> None:
-    shares = [AddressShare(Crowd(), TokenBucket(0, 0), 0.0) for _ in range(2)]
+    shares = [AddressShare(BusyAddresses(), TokenBucket(0, 0), 0.0) for _ in range(2)]
     shares[0].spend(0.0, 0.01)
     shares[1].spend(0.0, 0.01, interruptible=True)
     assert shares[0].left(0.0) == pytest.approx(ADDRESS_AT_ONCE_S - 0.01 - 5 * 0.008)
@@ -120,7 +120,7 @@ def test_long_work_on_the_loop_counts_more_than_on_a_thread() -> None:
 
 def test_a_socket_uses_its_own_share_then_that_of_its_address_then_the_pool() -> None:
     pool = TokenBucket(0, POOL_PER_S)
-    address = AddressShare(Crowd(), pool, 0.0)
+    address = AddressShare(BusyAddresses(), pool, 0.0)
     socket = Share(0.005, address, 0.0)
     served = 0
     while not socket.spend(0.0, 0.001):
@@ -131,7 +131,7 @@ def test_a_socket_uses_its_own_share_then_that_of_its_address_then_the_pool() ->
 
 def test_long_work_is_not_lent_and_pauses_for_a_second_at_most() -> None:
     pool = TokenBucket(0, POOL_PER_S)
-    address = AddressShare(Crowd(), pool, 0.0)
+    address = AddressShare(BusyAddresses(), pool, 0.0)
     socket = Share(0.005, address, 0.0)
     assert socket.spend(0.0, 0.05) == LONGEST_REST_S
     assert address.left(0.0) == ADDRESS_AT_ONCE_S
@@ -140,14 +140,14 @@ def test_long_work_is_not_lent_and_pauses_for_a_second_at_most() -> None:
 
 def test_requests_use_nothing_of_the_pool() -> None:
     pool = TokenBucket(0, POOL_PER_S)
-    address = AddressShare(Crowd(), pool, 0.0)
+    address = AddressShare(BusyAddresses(), pool, 0.0)
     while not address.spend(0.0, 0.001):
         pass
     assert pool.take(0.0, POOL_PER_S)
 
 
 def test_the_one_that_used_least_of_its_share_is_first_however_large_the_shares_are() -> None:
-    address, socket = AddressShare(Crowd(), TokenBucket(0, 0), 0.0), Share(0.005, TokenBucket(0, 0), 0.0)
+    address, socket = AddressShare(BusyAddresses(), TokenBucket(0, 0), 0.0), Share(0.005, TokenBucket(0, 0), 0.0)
     address.spend(0.0, 0.01)
     assert address.left(0.0) > socket.left(0.0)
     assert address.part_left(0.0) < socket.part_left(0.0)
@@ -166,7 +166,7 @@ def test_only_addresses_with_a_recent_use_are_kept(accounts: Accounts) -> None:
 
 
 def test_a_client_that_connects_again_has_what_it_left_of_its_share() -> None:
-    address = AddressShare(Crowd(), TokenBucket(0, 0), 0.0)
+    address = AddressShare(BusyAddresses(), TokenBucket(0, 0), 0.0)
     spent, now = 0.0, 0.0
     while now < 10.0:
         share = address.of_client(now)
@@ -179,7 +179,7 @@ def test_a_client_that_connects_again_has_what_it_left_of_its_share() -> None:
 
 
 def test_a_new_client_gets_the_share_with_the_least_left_at_the_rate_of_a_viewer() -> None:
-    address = AddressShare(Crowd(), TokenBucket(0, 0), 0.0)
+    address = AddressShare(BusyAddresses(), TokenBucket(0, 0), 0.0)
     shares = [address.of_client(0.0) for _ in range(3)]
     for share, seconds in zip(shares, (0.001, 0.002, 0.0005), strict=True):
         # The rate of a controller.
@@ -192,7 +192,7 @@ def test_a_new_client_gets_the_share_with_the_least_left_at_the_rate_of_a_viewer
 
 
 def test_a_returned_share_has_what_it_gained_at_its_former_rate() -> None:
-    address = AddressShare(Crowd(), TokenBucket(0, 0), 0.0)
+    address = AddressShare(BusyAddresses(), TokenBucket(0, 0), 0.0)
     share = address.of_client(0.0)
     share.per_s = 1.0
     share.spend(0.0, 0.05, interruptible=True)
@@ -201,7 +201,7 @@ def test_a_returned_share_has_what_it_gained_at_its_former_rate() -> None:
 
 
 def test_clients_at_the_same_time_have_a_share_each_and_one_that_rested_is_whole() -> None:
-    address = AddressShare(Crowd(), TokenBucket(0, 0), 0.0)
+    address = AddressShare(BusyAddresses(), TokenBucket(0, 0), 0.0)
     shares = [address.of_client(0.0) for _ in range(3)]
     for share in shares:
         share.spend(0.0, 0.001)
