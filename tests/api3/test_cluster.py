@@ -18,7 +18,7 @@ async def until_offered(front: Front) -> None:
     """Wait until the front knows that the controller has left its session."""
     (slot,) = front.slots
     async with asyncio.timeout(TIMEOUT_S):
-        while slot.session is None or not slot.session.offered:  # noqa: ASYNC110  (no event reports it)
+        while slot.session is None or not any(seat.offered for seat in slot.session.seats.values()):  # noqa: ASYNC110  (no event reports it)
             await asyncio.sleep(0.01)
 
 
