@@ -350,7 +350,7 @@ def _report(on_bad: Callable[[str, Exception], None], track: str, _item: object,
 
 
 def _replace_in(wrapper: object, others: Mapping[int, object]) -> None:
-    """Give an author's object other values in the attributes whose value has one of these ids."""
+    """Replace values in the attributes of an author's object; `others` has the new values by the id of the old ones."""
     for name, value in tuple(getattr(wrapper, "__dict__", {}).items()):
         if id(value) in others:
             setattr(wrapper, name, others[id(value)])

@@ -108,7 +108,8 @@ class BusyAddresses:
 class AddressShare(Share):
     """Limit the time for the requests and handshakes of an address; its WebSockets borrow from it beyond their own.
 
-    The share is smaller while many addresses are busy: somebody with 16 addresses gets no more than with five.
+    While more than five addresses are `busy` they divide the time of five, and what one may use at once is divided by
+    their number: somebody with 16 addresses gets no more than with five.
     `unread_bytes` of its responses wait until its sockets take them.
     """
 
