@@ -92,6 +92,7 @@ def test_the_frame_covers_its_place_and_the_pointer_is_right(page: Page, server:
     server.script.events = {"drop": PAINTER["drop"]}
     page.set_viewport_size({"width": 400, "height": 800})
     page.goto(f"{server.url}?embed&fit=cover")
+    expect(page.locator("canvas[data-seq]")).to_be_visible()  # before the first frame the canvas has another shape
     expect(page.locator(".legend")).to_be_visible()
     expect(page.locator("canvas")).to_have_css("object-fit", "cover")
     page.mouse.click(0, 400)
