@@ -55,8 +55,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test that starts a process or a browser.
 
-    The workers of a parallel run start with browsers and the files that have most of these tests, to end at about the
-    same time.
+    The workers of a parallel run start with Ray, browsers and the files that have most of these tests, to end at about
+    the same time.
     """
     kinds = Kinds()
     long_tests = Counter[str]()
@@ -66,11 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(kind)
                 long_tests[item.nodeid.partition("::")[0]] += 1
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: _start_order(item.nodeid.partition("::")[0], long_tests))
+        from tests.scheduling import start_order
 
-
-def _start_order(file: str, long_tests: Counter[str]) -> tuple[bool, int]:
-    return not file.startswith("tests/page/"), -long_tests[file]
+        items.sort(key=lambda item: start_order(item.nodeid.partition("::")[0], long_tests))
 
 
 def pytest_collection_finish() -> None:

@@ -160,6 +160,7 @@ def page(
         browser = request.getfixturevalue("whole_browser")
     if browser not in contexts:
         contexts[browser] = browser.new_context(base_url=server.url, viewport=SIZE, reduced_motion="reduce")
+        contexts[browser].new_page()
     context = contexts[browser]
     try:
         with _checked(context.new_page()) as page:

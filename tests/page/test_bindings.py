@@ -202,7 +202,7 @@ def test_only_the_newest_waiting_value_is_sent(walker: Page, server: FakeServer)
 
 def middle_of_picture(page: Page) -> tuple[float, float]:
     """The stage is wider or higher than the picture, which is in its middle."""
-    box = page.locator("canvas").bounding_box()
+    box = page.locator("canvas[data-seq]").bounding_box()
     assert box is not None
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 

@@ -71,7 +71,7 @@ def test_a_tapped_button_sends_its_event(phone: Page, server: FakeServer) -> Non
 
 
 def test_a_finger_on_the_picture_looks_around(phone: Page, fingers: Fingers, server: FakeServer) -> None:
-    x, y = middle(phone.locator("canvas"))
+    x, y = middle(phone.locator("canvas[data-seq]"))
     fingers.put((x, y - 40))
     fingers.move((x + 50, y - 40))
     server.wait_for("look", lambda data: data["dx"] > 0.1)
@@ -83,7 +83,7 @@ def test_a_tap_carries_its_place(phone: Page, server: FakeServer) -> None:
     server.script.events = {"drop": PAINTER["drop"]}
     phone.reload()
     expect(phone.locator(".legend li")).to_have_text("tap drop")
-    x, y = middle(phone.locator("canvas"))
+    x, y = middle(phone.locator("canvas[data-seq]"))
     phone.touchscreen.tap(x, y)
     assert server.wait_for("drop") == {"x": pytest.approx(0.5, abs=0.01), "y": pytest.approx(0.5, abs=0.01)}
 
@@ -97,7 +97,7 @@ def test_a_keyboard_of_keys_leaves_the_frame_to_fingers(phone: Page, fingers: Fi
     phone.reload()
     expect(phone.locator(".legend li")).to_have_text("touch aim")
     expect(phone.locator(".touch")).to_be_hidden()
-    box = phone.locator("canvas").bounding_box()
+    box = phone.locator("canvas[data-seq]").bounding_box()
     assert box is not None
     fingers.put((box["x"] + 0.8 * box["width"], box["y"] + 0.9 * box["height"]))
     server.wait_for("set_aim", lambda data: data["aim"] == pytest.approx([0.8, 0.9], abs=0.02))
