@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from reactor_runtime.network import network_of
 from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES, Item, Outbox
 from reactor_runtime.server.encoding.encoded import MediaFile
@@ -109,7 +108,6 @@ class Client:
             only,
             full_size_only=full_size_only,
             may_acknowledge=only is None,
-            viewer=network_of(address) if role is Role.VIEWER else None,
         )
         self._takes_messages = only is None
         self._catch_up: Callable[[Client], None] | None = None

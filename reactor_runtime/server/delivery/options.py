@@ -12,10 +12,10 @@ from reactor_runtime.server.telemetry.metrics import Metrics
 
 
 class RawBytes:
-    """Limit the bytes that sockets of viewers have not taken yet, of frames in other encodings than the default one.
+    """Limit the bytes of frames in other encodings than the default one that sockets of clients have not taken yet.
 
-    Such a frame has all its pixels: 100 viewers that read nothing would hold gigabytes. The viewers of one address may
-    leave half of `most` unread.
+    It is for the clients that watch: viewers, and controllers that wait. Such a frame has all its pixels: 100 of them
+    that read nothing would hold gigabytes. Those of one address may leave half of `most` unread.
     """
 
     def __init__(self, most: int = 256 << 20) -> None:
@@ -25,11 +25,11 @@ class RawBytes:
         self._unread_of: dict[str, int] = {}
 
     def has_room(self, address: str) -> bool:
-        """Return whether another frame may be sent to a viewer of an address."""
+        """Return whether another frame may be sent to a client of an address."""
         return self._unread < self._most and self._unread_of.get(address, 0) < self._most / 2
 
     def add(self, address: str, size_bytes: int) -> None:
-        """Count bytes of a viewer as sent, or below 0 as taken by its socket."""
+        """Count bytes of an address as sent, or below 0 as taken by its socket."""
         self._unread += size_bytes
         unread = self._unread_of.pop(address, 0) + size_bytes
         if unread:

@@ -99,8 +99,7 @@ class Outbox:
     were queued, but a frame that waits for an acknowledgement, or for the rate of the view, holds back no other item.
 
     With `full_size_only` the client is sent no frame that was scaled down; without `may_acknowledge` it acknowledges
-    none. `viewer` is the network of a viewer's address, None for other clients. After `keep_media` no frame is replaced
-    and no sound dropped: both are sent in order with the messages.
+    none. After `keep_media` no frame is replaced and no sound dropped: both are sent in order with the messages.
     """
 
     def __init__(
@@ -110,10 +109,10 @@ class Outbox:
         *,
         full_size_only: bool = False,
         may_acknowledge: bool = True,
-        viewer: str | None = None,
     ) -> None:
-        # The address of a viewer, whose raw frames have a limit, and how many bytes of them it has not read.
-        self._viewer = viewer
+        # The address of a client that watches, whose raw frames have a limit, and how many bytes of them it has not
+        # read.
+        self._watcher: str | None = None
         self._raw_bytes = options.raw_bytes
         self._unread_bytes = 0
         self._may_acknowledge = may_acknowledge
@@ -150,6 +149,14 @@ class Outbox:
         """Call `on_queued`, on the loop's thread, whenever there may be something new to take; None ends that."""
         self._give_back_bytes()
         self._on_queued = on_queued or _nothing
+
+    def limit_raw(self, address: str | None) -> None:
+        """Count raw frames that a client leaves unread for its address, which has a limit; None, for none, ends that.
+
+        A client that controls a session has no limit: there are as many of them as seats, and each leaves one unread.
+        """
+        self._give_back_bytes()
+        self._watcher = address
 
     def keep_media(self, on_room: Callable[[], object]) -> None:
         """Send all frames and sound from here on; they are offered while the outbox `has_room`.
@@ -338,7 +345,7 @@ class Outbox:
         best, retry_at = None, None
         for track, (order, _, encoding) in self._newest.items():
             at = self.track_senders[track].next_send_at(now)
-            if self._viewer is not None and encoding is not DEFAULT and not self._raw_bytes.has_room(self._viewer):
+            if self._watcher is not None and encoding is not DEFAULT and not self._raw_bytes.has_room(self._watcher):
                 at = max(at, now + RAW_RETRY_S)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
@@ -350,14 +357,14 @@ class Outbox:
         _, frame, encoding = self._newest.pop(track)
         rung, file = self.track_senders[track].send_frame(frame, encoding, now, self.view.max_fps)
         self._count_sent(file, encoding.name, rung)
-        if self._viewer is not None and encoding is not DEFAULT:
+        if self._watcher is not None and encoding is not DEFAULT:
             self._unread_bytes = len(file.data)
-            self._raw_bytes.add(self._viewer, self._unread_bytes)
+            self._raw_bytes.add(self._watcher, self._unread_bytes)
         return file
 
     def _give_back_bytes(self) -> None:
-        if self._viewer is not None and self._unread_bytes:
-            self._raw_bytes.add(self._viewer, -self._unread_bytes)
+        if self._watcher is not None and self._unread_bytes:
+            self._raw_bytes.add(self._watcher, -self._unread_bytes)
             self._unread_bytes = 0
 
     def _take_piece(self, now: float) -> MediaFile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from reactor_runtime.network import network_of
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.delivery.subscribers import Subscribers
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, Snapshot
@@ -54,6 +55,7 @@ class SeatedSubscribers:
         if (former := self._seat_of.get(client)) is not None and former is not seat:
             former.leave(client)
         self._seat_of[client] = seat
+        client.outbox.limit_raw(None if controls else network_of(client.address))
         seat.join(client, controls=controls, held=held)
         self._on_join(client)
 

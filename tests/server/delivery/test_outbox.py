@@ -115,9 +115,15 @@ def take_raw(outbox: Outbox, seq: int, clock: FakeClock) -> bytes | None:
     return item.data if isinstance(item, MediaFile) else None
 
 
+def watcher(options: ClientOptions, view: View, address: str | None) -> Outbox:
+    outbox = Outbox(options, view)
+    outbox.limit_raw(address)
+    return outbox
+
+
 def test_viewers_that_leave_too_many_bytes_of_raw_frames_unread_wait_for_each_other(clock: FakeClock) -> None:
     options, view = ClientOptions(clock, raw_bytes=RawBytes(10)), View(codecs=("raw",))
-    first, second, controller = (Outbox(options, view, viewer=address) for address in ("192.0.2.1", "192.0.2.2", None))
+    first, second, controller = (watcher(options, view, address) for address in ("192.0.2.1", "192.0.2.2", None))
     assert take_raw(first, 0, clock)
     assert take_raw(second, 0, clock) is None
     assert take_raw(controller, 0, clock)
@@ -132,7 +138,7 @@ def test_viewers_that_leave_too_many_bytes_of_raw_frames_unread_wait_for_each_ot
 
 def test_the_viewers_of_one_address_leave_others_half_of_the_raw_bytes(clock: FakeClock) -> None:
     options, view = ClientOptions(clock, raw_bytes=RawBytes(20)), View(codecs=("raw",))
-    first, second, other = (Outbox(options, view, viewer=f"192.0.2.{number}") for number in (1, 1, 2))
+    first, second, other = (watcher(options, view, f"192.0.2.{number}") for number in (1, 1, 2))
     assert take_raw(first, 0, clock)
     assert take_raw(second, 0, clock) is None
     assert take_raw(other, 0, clock)

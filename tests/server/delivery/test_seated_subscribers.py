@@ -10,14 +10,17 @@ import pytest
 
 from reactor_runtime.media import wav
 from reactor_runtime.server.delivery.client import Client, Role
-from reactor_runtime.server.delivery.options import ClientOptions
+from reactor_runtime.server.delivery.options import ClientOptions, RawBytes
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.wire.containers import WAV, detach
 from reactor_runtime.wire.media_header import MediaHeader
+from reactor_runtime.wire.messages import View
 from tests.fakes import FakeClock, jpeg_frame
 from tests.server.admission_fixture import drain
+
+from .test_outbox import take_raw
 
 SILENCE = wav.encode(np.zeros((1, 960), np.int16), 48_000)
 
@@ -116,3 +119,23 @@ async def test_with_fewer_seats_the_clients_of_the_others_leave(room: Room) -> N
     room.subscribers.set_seats(1)
     assert list(room.subscribers) == room.clients[:1]
     assert room.news[-1] == ("leave", room.clients[1])
+
+
+async def test_unread_raw_frames_are_limited_for_all_but_those_who_control() -> None:
+    clock = FakeClock()
+    options = ClientOptions(clock, raw_bytes=RawBytes(10))
+    subscribers = SeatedSubscribers()
+    player, waiting, viewer = clients = [
+        Client(role, f"192.0.2.{number}", options, watches=True)
+        for number, role in enumerate((Role.CONTROLLER, Role.CONTROLLER, Role.VIEWER))
+    ]
+    for client in clients:
+        client.outbox.set_view(View(codecs=("raw",)))
+        subscribers.join(client, controls=client is player)
+    assert take_raw(waiting.outbox, 0, clock)
+    assert take_raw(viewer.outbox, 0, clock) is None
+    assert take_raw(player.outbox, 0, clock)
+    # The one that waited gets a session: what it leaves unread counts no longer.
+    subscribers.join(waiting, controls=True)
+    assert take_raw(viewer.outbox, 1, clock)
+    assert take_raw(waiting.outbox, 1, clock)
