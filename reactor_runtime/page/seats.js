@@ -19,7 +19,7 @@ export async function attach(session) {
   const seats = el("details", { class: "seats" }, summary, panel);
   let reset = 0;
   invite.onclick = async () => {
-    const copied = await copyText(String(linkTo(session.welcome.room)));
+    const copied = await copyText(String(linkTo({ room: session.welcome.room })));
     setText(invite, copied ? "Copied" : "The browser does not allow it");
     clearTimeout(reset);
     reset = setTimeout(() => setText(invite, "Copy the invite link"), COPIED_MS);
@@ -29,7 +29,7 @@ export async function attach(session) {
     seats.hidden = count < 2 || !session.id;
     if (seats.hidden) return;
     const controls = session.role === "controller";
-    const place = code ?? session.id;
+    const place = code === null ? { session: session.id } : { room: code };
     setText(summary, controls ? `Seat ${own + 1} of ${count}` : `Watching seat ${own + 1}`);
     setText(room, code ?? "");
     invited.hidden = invite.hidden = code === null;
@@ -38,8 +38,9 @@ export async function attach(session) {
         const isOwn = seat === own;
         const state = client === null ? "free" : away.includes(seat) ? "away" : "taken";
         const text = `Seat ${seat + 1}${seat ? "" : ", the host"}: ${isOwn && controls ? "you" : state}`;
-        const take = client === null && code !== null && el("a", { href: linkTo(code, { seat }) }, "Take this seat");
-        const watch = !controls && !isOwn && el("a", { href: linkTo(place, { seat, role: "viewer" }) }, "Watch");
+        const take =
+          client === null && code !== null && el("a", { href: linkTo({ room: code, seat }) }, "Take this seat");
+        const watch = !controls && !isOwn && el("a", { href: linkTo({ ...place, seat, role: "viewer" }) }, "Watch");
         return el("li", { "aria-current": isOwn }, text, ...[take, watch].filter(Boolean));
       }),
     );
@@ -49,10 +50,10 @@ export async function attach(session) {
   refresh();
 }
 
-/** Return the address of this page in a room, or for a viewer a session, with a seat and a role. */
-function linkTo(room, { seat = null, role = null } = {}) {
+/** Return the address of this page with what it is given of a room, a session, a seat and a role, and no other ones. */
+function linkTo(wanted) {
   const url = new URL(location.href);
-  for (const [name, value] of Object.entries({ room, seat, role, session: null })) {
+  for (const [name, value] of Object.entries({ room: null, session: null, seat: null, role: null, ...wanted })) {
     if (value === null) url.searchParams.delete(name);
     else url.searchParams.set(name, value);
   }

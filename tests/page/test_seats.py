@@ -81,7 +81,11 @@ def test_a_viewer_without_the_code_of_a_private_room_can_watch_its_seats_alone(
         seats = viewer.locator(".seats li")
         expect(seats.nth(1)).to_have_text("Seat 2: freeWatch")
         expect(viewer.get_by_text("Copy the invite link")).to_be_hidden()
-        seats.nth(1).get_by_text("Watch").click()
+        watch = seats.nth(1).get_by_text("Watch")
+        address = watch.get_attribute("href") or ""
+        assert "session=" in address
+        assert "room=" not in address
+        watch.click()
         expect(viewer.locator(".seats summary")).to_have_text("Watching seat 2")
         assert "private" not in viewer.content()
 
