@@ -55,8 +55,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test that starts a process or a browser.
 
-    The workers of a parallel run start with Ray, browsers and the files that have most of these tests, to end at about
-    the same time.
+    In a parallel run the files are sorted, to end at about the same time in all workers.
     """
     kinds = Kinds()
     long_tests = Counter[str]()

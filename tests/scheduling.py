@@ -9,25 +9,32 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 PAGES = "tests/page/"
+# From here on come files with half of the CPU time of all pages.
+LATER_PAGES = "tests/page/test_p"
 # Each starts a Ray, whose processes have little time to start: one after the other.
 RAY = ("tests/cluster/test_ray.py", "tests/cluster/test_requirements.py")
-# Each worker that runs tests of pages has one browser; two browsers keep two cores busy.
-BROWSERS = 2
 
 
-def start_order(file: str, long_tests: Mapping[str, int]) -> tuple[bool, bool, int]:
-    """Return the key that sorts the files: the longest unit first, so that no worker is left with it at the end."""
-    return file not in RAY, not file.startswith(PAGES), -long_tests[file]
+def start_order(file: str, long_tests: Mapping[str, int]) -> tuple[int, int]:
+    """Return the key that sorts the files: those of the longest units first, so that none is left over at the end.
+
+    Tests of pages compute all the time, others wait: the second half of the pages starts when about half of the others
+    are done, so that the cores have enough to do at every time, and never much more.
+    """
+    if file in RAY:
+        return 0, 0
+    if file.startswith(PAGES):
+        return (3, 0) if file >= LATER_PAGES else (1, 0)
+    return 2 if long_tests[file] >= 20 else 4, -long_tests[file]
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
-    """Run the tests of a file in one worker, the files with browsers in few, and those with Ray in one."""
+    """Run the tests of a file in one worker, the files with browsers in two, and those with Ray in one."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
         # tests/conftest.py has sorted the files.
         config.option.loadscopereorder = False
-        self._units: dict[str, str] = {}
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
@@ -35,4 +42,4 @@ class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types
             return "tests/cluster/ with Ray"
         if not file.startswith(PAGES):
             return file
-        return self._units.setdefault(file, f"{PAGES} {len(self._units) % BROWSERS}")
+        return f"{PAGES} {'later' if file >= LATER_PAGES else 'first'}"
