@@ -23,9 +23,10 @@ NAMES_OF_3X = {
 }
 # The names of the 3.x API that have import paths of their own.
 PATHS_OF_3X = {
+    "reactor_runtime.distributed": {"DistributedRunner", "DistributedWorker", "WorkerCrashed", "WorkerTimeout"},
     "reactor_runtime.interface.model.contract": {"ModelContract"},
     "reactor_runtime.interface.pipeline.idle": {"Idle", "_IdleType"},
-    "reactor_runtime.logs.logger": {"get_logger"},
+    "reactor_runtime.log": {"get_logger"},
     "reactor_runtime.model_api": {"VideoModel", "command", "get_ctx", "model", "ReactorPipeline", "InputField"},
     "reactor_runtime.manifest": {"load_config", "import_model_class"},
     "reactor_runtime.paths": {"get_weights_path"},

@@ -52,6 +52,7 @@ ARROWS = {
     "serving": {"cli", "server", "manifest", "authoring", "options"},
     "notebook": {"serving", "cli", "manifest", "authoring", "options"},
     "model_api": {"public_api"},
+    "log": set[str](),
     "paths": set[str](),
     "public_api": {"authoring", "testing", "serving", "schema", "paths", "distributed"},
 }
