@@ -79,6 +79,8 @@ class OutputRecorder:
         self.warnings: list[ReactorError] = []
         self.reloaded: Reloaded | None = None
         self.ended = True
+        # Whether an exception, the last of `failures`, has ended the session.
+        self.session_failed = False
         self._send_credit = send_credit
         self._on_started = on_started
         self._clock = clock
@@ -106,7 +108,7 @@ class OutputRecorder:
                 self.began, self.ended = message.started_at, False
                 self._on_started(message)
             case Ended():
-                self.ended = True
+                self.ended, self.session_failed = True, message.error is not None
             case Reloaded():
                 self.reloaded = message
                 if message.status == "applied" and message.reason:

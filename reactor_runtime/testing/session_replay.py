@@ -216,6 +216,8 @@ class _ReplayStudio(Studio[Model]):
         if self._failed_to_load is not None:
             raise from_json(self._failed_to_load)
         if self._recorder.ended and not log.finished:
+            # Exceptions of handlers came before the one that ended the session.
+            del self._recorder.failures[: -1 if self._recorder.session_failed else None]
             self._wait.raise_failure()
             made = progress.step or 0
             comparison.result.add_other(made, f"the session ended after {made} of {recording.steps} steps")

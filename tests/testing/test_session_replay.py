@@ -257,6 +257,18 @@ def test_the_exception_that_ended_a_session_is_raised(tmp_path: Path) -> None:
         replay(recording_in(tmp_path), Knobbed)
 
 
+def test_the_exception_that_ended_a_session_is_raised_after_one_of_a_handler(tmp_path: Path) -> None:
+    with recorded(Knobbed, tmp_path) as studio:
+        studio.push_media("camera", gray(1))
+        with pytest.raises(RuntimeError, match="the handler failed"):
+            studio.send_event("fail")
+        studio.push_media("camera", gray(255))
+        with pytest.raises(ZeroDivisionError):
+            studio.run(0.1)
+    with pytest.raises(ZeroDivisionError, match="a white frame"):
+        replay(recording_in(tmp_path), Knobbed)
+
+
 def test_a_corrected_model_replays_the_session_that_failed(tmp_path: Path) -> None:
     class Corrected(Knobbed):
         async def inference(self) -> AsyncIterator[Any]:
