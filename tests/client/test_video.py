@@ -56,6 +56,15 @@ def streams() -> SessionStreams:
     return made
 
 
+async def test_a_key_begins_with_the_type_of_a_file_and_other_pieces_do_not(streams: SessionStreams) -> None:
+    stream = VideoStream()
+    types = []
+    for seq, is_key in enumerate((True, False, True, False)):
+        await streams.receive_video(stream.message(seq, key=is_key), 0.0, 0.0)
+        types.append(newest(streams).data[4:8])
+    assert types == [b"ftyp", b"uuid", b"ftyp", b"uuid"]
+
+
 def test_only_a_server_with_video_is_asked_for_it() -> None:
     streams = SessionStreams("controller")
     streams.receive(welcome(), 0.0, 0.0)
