@@ -63,6 +63,16 @@ def test_the_package_has_the_client_of_the_server_and_packing_leaves_no_files(in
         assert not (PACKAGE / "inline").exists()
 
 
+def test_the_command_of_the_docs_installs_it_from_a_clone_where_there_is_no_release(tmp_path: Path) -> None:
+    (command,) = [snippet.text for snippet in snippets("sh") if snippet.page.name == "client-js.md"]
+    with packing():
+        run("sh", "-c", command.replace("../reactor", str(ROOT)), cwd=tmp_path, npm_config_offline="true")
+    assert (
+        read(tmp_path / "node_modules" / "@reactor-live" / "client" / "client", "*.js").keys()
+        == read(CLIENT, "*.js").keys()
+    )
+
+
 def test_the_client_with_everything_inside_names_no_file_by_its_address(installed: Path) -> None:
     modules = read(installed / "inline", "*")
     assert modules.keys() == read(installed / "client", "*.js").keys() | {"react.js"}
