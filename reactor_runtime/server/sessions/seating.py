@@ -17,6 +17,7 @@ from reactor_runtime.server.sessions.session import ServedSession, SessionPhase
 from reactor_runtime.server.sessions.session_seat import SessionSeat
 from reactor_runtime.server.sessions.slot import S, VacantSession
 from reactor_runtime.server.sessions.turn import END_MESSAGES, TurnEnd
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class Seating(Generic[S]):
         """Offer the free seats of a session to the clients that wait for one; the seat `freed` has become free."""
 
         def places() -> int:
-            return sum(seat.is_free for seat in session.seats) if _runs(session) else 0
+            return sum(seat.is_free for seat in session.seats) if self._goes_on(session) else 0
 
         if places():
             take, seat_for = partial(self._take, session), session.free_seat_for
@@ -121,12 +122,17 @@ class Seating(Generic[S]):
         # State and uploads of a session belong to its controller, unless it is shared.
         vacant = VacantSession(
             self._slot,
-            lambda: int(_runs(session) and seat.is_free and seat.vacancies == number),
+            lambda: int(self._goes_on(session) and seat.is_free and seat.vacancies == number),
             partial(self._take, session) if shared else None,
             session.stop,
             kept_s=session.limits.resume_grace_s if lost and not shared else 0.0,
         )
         self._on_vacant(vacant)
+
+    def _goes_on(self, session: ServedSession) -> bool:
+        """Return whether a session runs that will not end at once, as it does when its engine ends."""
+        is_served = self._slot.engine.phase is EnginePhase.READY
+        return is_served and session.phase is SessionPhase.RUNNING and not session.over.is_set()
 
 
 def seats_message(session: ServedSession, receiver: Client) -> dict[str, Any]:
@@ -134,7 +140,3 @@ def seats_message(session: ServedSession, receiver: Client) -> dict[str, Any]:
     clients = [None if seat.is_free or seat.controller is None else seat.controller.id for seat in session.seats]
     away = [seat.number for seat in session.seats if seat.is_away]
     return {"room": session.room_known_to(receiver), "clients": clients, "away": away}
-
-
-def _runs(session: ServedSession) -> bool:
-    return session.phase is SessionPhase.RUNNING and not session.over.is_set()

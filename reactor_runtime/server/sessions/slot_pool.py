@@ -196,9 +196,11 @@ class SlotPool(Generic[S]):
         return next(named, None) if session_id else None
 
     def is_running(self, session_id: str) -> bool:
-        """Return whether the session of this id has started, and is not ending."""
+        """Return whether the session of this id has started, and neither it nor its engine is ending."""
         slot = self.find_session(session_id)
-        return slot is not None and slot.session is not None and slot.session.phase is SessionPhase.RUNNING
+        if slot is None or slot.session is None:
+            return False
+        return slot.has_started and slot.session.phase is SessionPhase.RUNNING
 
     def may_open(self, client: Client) -> bool:
         """Return whether a client may start a session.

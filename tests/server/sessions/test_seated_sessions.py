@@ -13,6 +13,7 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import ServedSession
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.messages import Event, View
 from reactor_runtime.wire.protocol import CloseCode
 from tests.fakes import jpeg_frame
@@ -396,3 +397,15 @@ async def test_a_session_that_has_ended_has_no_free_seats(services: AdmissionFix
     other = come(services)
     assert other not in ended.controllers
     assert [slot.session.controllers for slot in services.slots if slot.session is not None] == [[other]]
+
+
+async def test_no_client_gets_a_seat_of_a_session_whose_engine_is_ending(services: AdmissionFixture) -> None:
+    first, second = begun(services, 2)
+    services.engine.phase = EnginePhase.LOADING
+    assert not services.admission.slots.is_running(services.session)
+    services.admission.detach(second)
+    other, same_room = come(services), come(services, room=session_of(services).room)
+    assert [session_of(services).controllers, session_of(services, 2).controllers] == [[first], [other]]
+    services.crash()
+    services.load()
+    assert session_of(services).controllers == [same_room]
