@@ -287,6 +287,21 @@ async def test_a_seat_that_another_client_has_is_not_offered_when_its_ticket_is_
         assert front.seated == [["a", "c", ""]]
 
 
+async def test_no_client_is_sent_to_a_session_whose_model_is_ending() -> None:
+    async with seated_front(1) as front:
+        worker = await front.play("a")
+        worker.is_ready = False
+        worker.report()
+        await front.wait()
+        await front.arrive("b")
+        assert [each.client for each in front.assigned] == ["a"]
+        worker.end(reason="model_died")
+        worker.load()
+        await front.wait()
+        assert await front.go("b")
+        assert front.seated == [["b", "", ""]]
+
+
 async def test_the_turn_of_a_client_that_resumes_with_another_ticket_stays_limited() -> None:
     async with seated_front(1, TurnLimits(max_session_s=60.0)) as front:
         worker = await front.play("a", "b", "c")

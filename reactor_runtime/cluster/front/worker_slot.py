@@ -415,8 +415,8 @@ class WorkerSlot:
         """
 
         def places() -> int:
-            is_served = self.session is session and self.has_started and not self.is_draining
-            return len(session.free) if is_served else 0
+            goes_on = self.engine.phase is EnginePhase.READY and not self.is_draining
+            return len(session.free) if self.session is session and self.has_started and goes_on else 0
 
         def take(client: Client) -> None:
             self._seat(session, client)
