@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from http import HTTPStatus
 
@@ -157,6 +158,27 @@ async def test_a_worker_that_closes_during_the_handshake_is_an_error() -> None:
     async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server:
         with pytest.raises((OSError, InvalidHandshake)):
             await opened(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/ws", [])
+
+
+async def test_a_connection_that_is_closed_before_it_is_open_leaves_no_error_behind() -> None:
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+
+    async def handle(connection: ServerConnection) -> None:
+        await connection.wait_closed()
+
+    async with worker(handle) as url:
+        socket = WorkerSocket(url, on_message=lambda _: None, on_writable=lambda: None)
+        connecting = asyncio.create_task(socket.open(None))
+        while socket._transport is None:
+            await asyncio.sleep(0)
+        connecting.cancel()
+        await asyncio.wait([connecting])
+        socket.close()
+        await ended(socket)
+    del socket, connecting
+    gc.collect()
+    assert reported == []
 
 
 async def test_it_is_not_ready_while_the_worker_reads_nothing() -> None:

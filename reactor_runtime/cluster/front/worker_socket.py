@@ -42,6 +42,8 @@ class WorkerSocket(asyncio.Protocol):
         self._passes_on = True
         self._closing: asyncio.TimerHandle | None = None
         self._opened: asyncio.Future[None] = loop.create_future()
+        # Nobody waits for it if the relay was closed while it connected.
+        self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
         self.closed: asyncio.Future[tuple[int, str] | None] = loop.create_future()
 
     @property
