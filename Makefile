@@ -27,7 +27,7 @@ $(RUNTIME): pyproject.toml
 
 $(READY): $(RUNTIME)
 	@echo "installing the tools of developers in .venv"
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --editable '.[dev]'
 	@touch $@
 
 # Where there is no display, Python's webbrowser would start a text browser in this terminal.
@@ -40,10 +40,7 @@ demo: $(RUNTIME) ## serve a new project at http://127.0.0.1:8080 and open the pa
 	code=$$?; rm -rf "$$folder"; exit $$code
 
 test: $(READY) ## run all tests, after installing what they need and is missing: Chromium, Node, PyTorch … (ARGS="tests/cli -x" goes to pytest)
-	@PYTHON=$(BIN)/python .ci/torch
-	@PYTHON=$(BIN)/python .ci/chromium
-	@PYTHON=$(BIN)/python .ci/node
-	@PYTHON=$(BIN)/python .ci/generator
+	@export PYTHON=$(BIN)/python; .ci/generator & generator=$$!; .ci/torch && .ci/chromium && .ci/node && wait $$generator
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-fast: $(READY) ## run the tests that start no process and no browser
