@@ -56,6 +56,7 @@ FRESH = """if (location.origin !== "null" && !sessionStorage.getItem("begun")) {
   localStorage.clear();
   sessionStorage.setItem("begun", "true");
 }"""
+REPAINTED = "() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))"
 SIZE = ViewportSize(width=1280, height=800)
 EXPECTED = (
     "ERR_CONNECTION_REFUSED",

@@ -123,6 +123,8 @@ class FakeServer:
         self.published: list[tuple[str, bytes]] = []  # track and file
         self.queries: list[dict[str, str]] = []
         self.state: dict[str, Any] = {}
+        # That of the next frame.
+        self._seq = 0
         self._applied = 0
 
     def serve_bundle(self, bundle: Path) -> None:
@@ -214,6 +216,16 @@ class FakeServer:
         with self.changed:
             assert self.changed.wait_for(found, TIMEOUT_S), f"no such {kind}; received {self.received[-5:]}"
             return found()[0]
+
+    def wait_for_frame(self) -> None:
+        """Wait until the page has acknowledged a frame that is sent from now on, after all answers that it is sent."""
+        with self.changed:
+            start, seq = len(self.received), self._seq
+
+            def acknowledged() -> bool:
+                return any(each.type == "reactor.ack" and each.data["seq"] >= seq for each in self.received[start:])
+
+            assert self.changed.wait_for(acknowledged, TIMEOUT_S), f"no frame {seq}; received {self.received[-5:]}"
 
     def wait_for_media(self, track: str, count: int = 1) -> list[bytes]:
         """Return the next so many files for this track, waiting for them."""
@@ -397,6 +409,7 @@ class FakeServer:
         seq, started = 0, time.monotonic()
         while True:
             elapsed_s = time.monotonic() - started
+            self._seq = seq + 1
             if self.script.frames and not (self.script.skip_every and seq % self.script.skip_every == 0):
                 for index, track in enumerate(self.script.tracks):
                     step = int((elapsed_s + index) * FPS) % PERIOD
@@ -453,15 +466,17 @@ class FakeServer:
                 event=event.type,
             )
             return
-        self._applied += 1
         spec = self.script.events[event.type]
-        reply: dict[str, Any] = {"n": self._applied}
+        number = self._applied + 1
+        reply: dict[str, Any] = {"n": number}
         if event.type == "save":
             reply["message"] = {"type": "saved", "data": {"path": "aurora.png", "bytes": 18231}}
         await send(client, "reactor.reply", event.id, **reply)
         if spec["field"] is not None:
             self.state[spec["field"]] = next(iter(event.data.values()))
             await send(client, "reactor.state", **{spec["field"]: self.state[spec["field"]]})
+        # A page that has a frame with this number knows the state too.
+        self._applied = number
 
 
 @functools.cache

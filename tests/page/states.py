@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
@@ -12,6 +13,8 @@ from .reloads import RELOADS
 from .schemas import MANY, READ_ONLY, SCHEMA, TIMING, action, setter
 from .test_session import expect_phase
 
+# What the button of a recording says of one that has lasted a second: one second may be over before a look at it.
+A_SECOND = re.compile(r"\d:(?!00)\d\d")
 State = Callable[[Page, FakeServer], None]
 FILE = {"type": "object", "format": "upload", "properties": {"upload": {"type": "string"}}, "required": ["upload"]}
 LONG = "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; 21.4 GiB already allocated)"

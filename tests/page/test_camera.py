@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, BrowserType, Locator, Page, expect
 
 from reactor_runtime.media import jpeg
 
-from .conftest import DRAWER, as_modules, as_modules_and_as_bundle, launched
+from .conftest import DRAWER, TIMEOUT_MS, as_modules, as_modules_and_as_bundle, launched
 from .fake_server import FakeServer
 
 TWO_CAMERAS = ("--use-fake-device-for-media-stream=device-count=2,fps=30", "--use-fake-ui-for-media-stream")
@@ -282,6 +282,7 @@ def test_a_stopped_capture_ends_once_and_leaves_its_source_running(page: Page, s
 def test_an_encoder_that_cannot_be_loaded_is_reported(browser: Browser, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page = browser.new_page()  # the browser itself complains of what is missing
+    page.set_default_timeout(TIMEOUT_MS)
     page.add_init_script(DRAWER)
     page.route("**/client/publish/encoder_worker.js", lambda route: route.abort())
     page.goto(server.url)
@@ -384,6 +385,7 @@ def test_each_track_has_a_panel_and_its_own_pictures(page: Page, server: FakeSer
 def test_a_part_that_could_not_be_loaded_comes_with_the_next_session(browser: Browser, server: FakeServer) -> None:
     server.script.inputs = {"camera": None}
     page = browser.new_page()  # the browser itself complains of what is missing
+    page.set_default_timeout(TIMEOUT_MS)
     page.add_init_script(DRAWER)
     page.route("**/inputs/inputs.js", lambda route: route.abort(), times=1)
     page.goto(server.url)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from .fake_server import PAGE, FakeServer
-from .states import connected, sounding, waiting, walking
+from .states import A_SECOND, connected, sounding, waiting, walking
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_films_need_no_generator_of_tracks(page: Page, server: FakeServer, tmp_p
     connected(page, server)
     record = page.get_by_role("button", name="Record")
     record.click()
-    expect(record).to_contain_text("0:01")
+    expect(record).to_contain_text(A_SECOND)
     with page.expect_download() as download:
         record.click()
     download.value.save_as(tmp_path / "film")

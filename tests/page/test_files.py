@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.server.running import RunningServer, serving, write_project
 
-from .conftest import DRAWER, open_page
+from .conftest import DRAWER, TIMEOUT_MS, open_page
 from .test_image import SHOWS
 
 MODEL = """
@@ -130,6 +130,7 @@ def test_a_file_the_server_refuses_is_said_beside_the_control(
     served.wait_for_health("ready")
     (tmp_path / "file").write_bytes(b"1")
     page = browser.new_page(base_url=f"http://127.0.0.1:{served.port}")  # the browser complains itself of the answer
+    page.set_default_timeout(TIMEOUT_MS)
     page.add_init_script(DRAWER)
     page.goto("/")
     expect(page.locator("html[data-phase=connected]")).to_be_attached()

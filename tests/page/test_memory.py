@@ -5,9 +5,9 @@ from __future__ import annotations
 from playwright.sync_api import CDPSession, Page, expect
 
 from .bound import WALKER
+from .conftest import REPAINTED
 from .fake_server import FakeServer
 
-REPAINTED = "() => new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)))"
 SETTLING = 2  # parts that come with the first sessions, and what the browser makes once
 MEASURED = 8
 MOST = 10  # a leak of three nodes in each session gives more

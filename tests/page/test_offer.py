@@ -26,11 +26,7 @@ def offer(page: Page, server: FakeServer) -> Locator:
 def test_unused_inputs_are_offered_until_they_receive_something(
     page: Page, server: FakeServer, offer: Locator, tmp_path: Path
 ) -> None:
-    assert offer.locator(".offer-use").all_inner_texts() == [
-        "Use your camera",
-        "Choose an image",
-        "Use your microphone",
-    ]
+    expect(offer.locator(".offer-use")).to_have_text(["Use your camera", "Choose an image", "Use your microphone"])
     Image.new("RGB", (32, 32), "red").save(tmp_path / "red.png")
     with page.expect_file_chooser() as chooser:
         offer.get_by_role("button", name="Choose an image").click()

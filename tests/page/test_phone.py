@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, FloatRect, Page, expect
 
 from .bound import PAINTER, WALKER
-from .conftest import open_page
+from .conftest import REPAINTED, open_page
 from .fake_server import FakeServer
 from .reloads import RELOADS
 from .schemas import SCHEMA, setter
@@ -60,6 +60,13 @@ def phone(browser: Browser, server: FakeServer) -> Iterator[Page]:
         yield page
 
 
+def resize(page: Page, width: int, height: int) -> None:
+    """Change the size of the screen, and wait until the page is laid out for it."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_function("width => document.documentElement.clientWidth === width", arg=width)
+    page.evaluate(REPAINTED)
+
+
 def overlap(a: FloatRect, b: FloatRect) -> bool:
     across = a["x"] < b["x"] + b["width"] and b["x"] < a["x"] + a["width"]
     return across and a["y"] < b["y"] + b["height"] and b["y"] < a["y"] + a["height"]
@@ -87,7 +94,7 @@ def expect_nothing_overlaps(page: Page) -> None:
 def test_it_fits_every_phone(phone: Page, server: FakeServer, state: str) -> None:
     STATES[state](phone, server)
     for name, (width, height) in PHONES.items():
-        phone.set_viewport_size({"width": width, "height": height})
+        resize(phone, width, height)
         assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         assert phone.evaluate(SMALL) == [], name
         assert phone.evaluate(ZOOMED) == [], name
@@ -102,7 +109,7 @@ def test_a_long_name_can_be_read_beside_the_buttons_of_a_reload(
     server.script.sounds = {"music": 44100}
     server.script.reload = RELOADS["applied"]
     connected(phone, server)
-    phone.set_viewport_size({"width": width, "height": 740})
+    resize(phone, width, 740)
     name = phone.locator("#model").bounding_box()
     assert name is not None
     assert name["width"] >= least
@@ -124,7 +131,7 @@ def test_the_bar_cuts_no_text_off(phone: Page, server: FakeServer, size: tuple[i
     server.script.model, server.script.sounds = "my-pipeline", {"music": 44100}
     connected(phone, server)
     phone.get_by_role("button", name="Controls").tap()
-    phone.set_viewport_size({"width": size[0], "height": size[1]})
+    resize(phone, *size)
     if ends:
         server.close(1012)
         expect(phone.locator("#notice-headline")).to_have_text("The server is restarting")
@@ -160,6 +167,7 @@ def test_upright_sticks_and_prompt_leave_the_frame_free(phone: Page, server: Fak
     walking(phone, server)
     server.change_contract(events={**WALKER, "set_prompt": SCHEMA["set_prompt"]})
     expect(phone.locator(".prompt textarea")).to_be_visible()
+    phone.evaluate(REPAINTED)
     boxes = [phone.locator(part).bounding_box() for part in ("canvas", ".touch", ".prompt", "#drawer")]
     ends = [(box["y"], box["y"] + box["height"]) for box in boxes if box]
     assert ends[0][0] == 44
@@ -175,6 +183,8 @@ def test_upright_sticks_and_prompt_leave_the_frame_free(phone: Page, server: Fak
 def test_upright_without_sticks_the_hints_are_below_the_frame(phone: Page, server: FakeServer) -> None:
     server.script.model, server.script.events = "painter", {"drop": PAINTER["drop"]}
     connected(phone, server)
+    expect(phone.locator(".caps")).to_be_visible()
+    phone.evaluate(REPAINTED)
     hint, frame = (phone.locator(part).bounding_box() for part in (".caps", "canvas"))
     assert hint is not None
     assert frame is not None
@@ -241,7 +251,7 @@ def test_a_question_is_not_hidden_by_sticks(phone: Page, server: FakeServer) -> 
 def test_on_its_side_picture_and_controls_are_beside_each_other(phone: Page, server: FakeServer) -> None:
     walking(phone, server)
     phone.get_by_role("button", name="Controls").tap()
-    phone.set_viewport_size({"width": 844, "height": 342})
+    resize(phone, 844, 342)
     stage, side = (phone.locator(part).bounding_box() for part in (".stage", ".side"))
     assert stage is not None
     assert side is not None
@@ -251,7 +261,7 @@ def test_on_its_side_picture_and_controls_are_beside_each_other(phone: Page, ser
 
 def test_on_its_side_the_figures_come_after_the_controls(phone: Page, server: FakeServer) -> None:
     connected(phone, server)
-    phone.set_viewport_size({"width": 844, "height": 342})
+    resize(phone, 844, 342)
     phone.locator(".metrics-chip").tap()
     expect(phone.locator(".graph")).to_be_visible()
     expect(phone.locator(".stage")).to_be_in_viewport(ratio=0.98)

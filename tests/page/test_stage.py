@@ -78,7 +78,6 @@ def test_the_drawer_opens_for_the_first_session_that_may_send(page: Page, server
     expect(page.locator("#side")).to_be_hidden()
     server.script.role = "controller"
     server.close(1012)
-    page.get_by_role("button", name="Try now").click()
     expect(page.locator("#side")).to_be_visible()
 
 

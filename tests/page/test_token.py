@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.server.bare import MODEL, SECRET
 from tests.server.running import RunningServer, serving, started, write_project
 
+from .conftest import TIMEOUT_MS
+
 ASKED = "Ask whoever sent you this link for the password."
 CONNECTED = "html[data-phase=connected]"
 
@@ -24,6 +26,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]
 def page(browser: Browser) -> Iterator[Page]:
     """Open a page of its own browser context: no cookie of another test, and 401 in the console is what is meant."""
     with browser.new_context() as context:
+        context.set_default_timeout(TIMEOUT_MS)
         yield context.new_page()
 
 

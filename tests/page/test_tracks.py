@@ -59,7 +59,7 @@ def test_a_model_that_only_sounds_shows_its_wave(page: Page, server: FakeServer)
     expect(page.locator("#notice")).to_be_hidden()
     expect(page.locator("figcaption")).to_have_text("music44.1 kHz stereo")
     drawn = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"
-    assert page.locator("canvas").evaluate(drawn)
+    page.wait_for_function(f"() => ({drawn})(document.querySelector('canvas'))")
     expect(page.locator("[data-figure=fps]")).to_be_hidden()
 
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, FilePayload, Locator, Page, expect
 from reactor_runtime.manifest.page_settings import PageSettings
 from reactor_runtime.server.routes.page_document import PageDocument
 
-from .conftest import DRAWER, open_page
+from .conftest import DRAWER, TIMEOUT_MS, open_page
 from .fake_server import PAGE, FakeServer
 from .schemas import NULL, action, setter
 
@@ -171,6 +171,7 @@ def test_a_date_and_time_is_shown_in_the_zone_of_the_browser_and_sent_in_utc(bro
         contextlib.closing(context.new_page()) as page,
     ):
         server.script.events = EVENTS
+        page.set_default_timeout(TIMEOUT_MS)
         page.add_init_script(DRAWER)
         page.goto(server.url)
         box = page.locator('[data-event="set_start"] input')
