@@ -6,6 +6,7 @@ Only the server starts it.
 from __future__ import annotations
 
 import builtins
+import cmd
 import contextlib
 import faulthandler
 import gc
@@ -93,17 +94,23 @@ def _restore_defaults() -> None:
 def _read_lines_with_echo() -> None:
     """Make `input()` read lines with echo, as a debugger in the model needs it, if stdin is a terminal.
 
-    The server reads single keys of the terminal, and none while it has another mode; each line restores the mode.
+    The server reads single keys of the terminal, and none while it has another mode. Each line restores the mode; a
+    debugger does so when it continues, so that what is typed between two of its lines is not taken for keys.
     """
     if sys.stdin is None or not sys.stdin.isatty():
         return
-    read = builtins.input
+    read, run_commands = builtins.input, cmd.Cmd.cmdloop
 
     def read_line(prompt: object = "", /) -> str:
         with _line_mode(0):
             return read(prompt)
 
+    def run_commands_in_line_mode(self: cmd.Cmd, intro: object = None) -> None:
+        with _line_mode(0):
+            run_commands(self, intro)
+
     builtins.input = read_line
+    cmd.Cmd.cmdloop = run_commands_in_line_mode  # type: ignore[method-assign]  # pdb has no other place
 
 
 @contextlib.contextmanager
