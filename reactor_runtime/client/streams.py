@@ -145,8 +145,9 @@ class SessionStreams:
         self.outgoing.notify_all()
 
     def set_view(self, view: dict[str, Any]) -> None:
-        """Send this `reactor.view` now and after each break."""
-        self._view = view
+        """Send this `reactor.view` now and after each break; a view without a seat keeps the last one."""
+        last = self._view or {}
+        self._view = {**view, "seat": last["seat"]} if "seat" in last and "seat" not in view else view
         self._send_view()
 
     def poll_frame(self, track: str) -> Frame | None:

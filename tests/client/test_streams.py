@@ -189,6 +189,16 @@ def test_frames_of_another_seat_of_the_session_are_dropped() -> None:
         assert streams.frames.newest("main") is not None
 
 
+def test_a_view_without_a_seat_keeps_the_seat_for_the_next_connection() -> None:
+    streams = SessionStreams("viewer")
+    streams.set_view({"seat": 1})
+    streams.set_view({"paused": False, "max_fps": 5})
+    seats = []
+    while isinstance(text := streams.send_queue.take_next(), str):
+        seats.append(json.loads(text)["data"]["seat"])
+    assert seats == [1, 1]
+
+
 def test_nothing_is_sent_after_the_end_of_a_client() -> None:
     streams = SessionStreams("controller")
     streams.send_text("an event")

@@ -128,6 +128,40 @@ def test_the_clients_in_the_seats_are_known_when_a_session_is_ready() -> None:
     assert printed == "seats,ready c-1,\n"
 
 
+VIEWS = """
+const { connect } = await import(process.env.CLIENT);
+const views = [];
+let socket;
+class Scripted {
+  protocol = "reactor.v1";
+  readyState = 1;
+  constructor() { socket = this; }
+  send(text) {
+    const { type, data } = JSON.parse(text);
+    if (type === "reactor.view") views.push(data.seat ?? null);
+  }
+  close() {}
+}
+const session = connect("http://127.0.0.1:9", { WebSocket: Scripted, role: "viewer" });
+socket.onopen({});
+const client = { client: "c-1", role: "viewer", seat: 0, seats: 1, session: "s-1" };
+const schema = { events: {}, messages: {} };
+const data = { ...client, model: "m", tracks: [], schema, state: {}, limits: {} };
+socket.onmessage({ data: JSON.stringify({ type: "reactor.welcome", data }) });
+await session.ready();
+session.view({ maxFps: 5 });
+session.view({ seat: 1 });
+session.view({ maxFps: 10 });
+console.log(JSON.stringify(views));
+session.close();
+"""
+
+
+def test_a_view_without_a_seat_keeps_the_seat_for_the_next_connection() -> None:
+    printed = node("--input-type=module", "-e", VIEWS, CLIENT=(CLIENT / "reactor.js").as_uri())
+    assert printed == "[null,1,1]\n"
+
+
 STEPPED = """
 const { connect } = await import(process.env.CLIENT);
 let socket;

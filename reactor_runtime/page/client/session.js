@@ -216,8 +216,9 @@ export class Session extends EventTarget {
   }
 
   view(wanted) {
-    const { maxFps, ...view } = wanted ?? {};
-    this.#view = { ...view, max_fps: maxFps };
+    // After a break the server would show the seat of the address again.
+    const { maxFps, seat = this.#view.seat, ...view } = wanted ?? {};
+    this.#view = { ...view, seat, max_fps: maxFps };
     const { codecs } = view;
     if (codecs) this.#loadReader().then(() => this.#sendView());
     else this.#sendView();
