@@ -18,7 +18,7 @@ from reactor_runtime.recording.file import read_recording
 from tests.cli.command import reactor
 from tests.processes import engines_of
 from tests.server.client import client
-from tests.server.running import RunningServer, serving, write_project
+from tests.server.running import RunningServer, listening, serving, write_project
 from tests.server.session_client import until_over, visiting
 
 MODEL = """
@@ -306,6 +306,24 @@ async def test_rooms_with_seats_share_a_process(tmp_path: Path) -> None:
                 frame = await player.frame(after=await player.send("set_level", level=50 * number + 40))
                 assert abs(frame.array.mean() - (50 * number + 40)) < 3
         assert len(engines_of(server.process.pid)) == 1
+
+
+async def test_a_viewer_of_a_slot_that_a_save_removes_gets_the_welcome_of_another(tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project", MODEL)
+    with listening(project, "--reload") as server:
+        server.wait_for("for 4 sessions")
+        async with contextlib.AsyncExitStack() as stack:
+            for number in (1, 2):
+                controller = await stack.enter_async_context(client(server.url))
+                session = (await controller.data("reactor.welcome"))["session"]
+                assert server.health()[1]["engines"][number - 1]["session"] == session
+            viewer = await stack.enter_async_context(client(server.url, role="viewer", session=session))
+            assert (await viewer.data("reactor.welcome"))["session"] == session
+            code = (project / "pipeline.py").read_text()
+            (project / "pipeline.py").write_text(code.replace("sessions_per_model = 4", "sessions_per_model = 1"))
+            assert (await viewer.data("reactor.welcome"))["session"] is None
+            await viewer.data("reactor.reload", status="applied")
+        server.stop()
 
 
 async def test_a_save_restarts_a_model_of_which_a_session_never_ends_its_step(tmp_path: Path) -> None:

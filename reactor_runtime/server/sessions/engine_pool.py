@@ -230,6 +230,9 @@ class EnginePool:
     def _remove_slot(self, engine: _Engine) -> None:
         """Remove the last slot of an engine, which has no session: new code has fewer."""
         slot = engine.slots.pop()
+        # Those that watch get another slot when the engine is ready.
+        for client in slot.subscribers:
+            self._admission.assignment.unsubscribe(client)
         engine.on_bundle.pop()
         engine.on_message.pop()
         del self._playouts[slot]
