@@ -181,7 +181,16 @@ async def client(url: str, *, returning: str = "", **query: str) -> AsyncIterato
     """Connect for the duration of the block, with the secret of a session that was lost."""
     address = url + "?" + "&".join(f"{key}={value}" for key, value in query.items())
     offered = [Subprotocol(name) for name in ("reactor.v1", f"reactor.return.{returning}")] if returning else None
-    async with connect(address, subprotocols=offered, max_size=None, max_queue=None, compression=None) as socket:
+    async with connect(
+        address,
+        subprotocols=offered,
+        max_size=None,
+        max_queue=None,
+        compression=None,
+        open_timeout=TIMEOUT_S,
+        # A test that waits on this thread answers nothing, and would find its connection closed.
+        ping_interval=None,
+    ) as socket:
         yield WireClient(socket)
 
 
