@@ -31,6 +31,7 @@ from reactor_runtime.server.routes.pages import qr_svg
 from reactor_runtime.wire.containers import detach
 from reactor_runtime.wire.reload import ReloadMessage
 from reactor_runtime.wire.welcome import WelcomeMessage
+from tests.server.running import reserved_port
 from tests.timeouts import TIMEOUT_S
 
 from .fake_sound import chord, piece
@@ -114,6 +115,8 @@ class FakeServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
+        # Of the port, which is listened to again after a stop.
+        self._reserved = contextlib.ExitStack()
         self._port = 0
 
     def _begin(self) -> None:
@@ -148,11 +151,14 @@ class FakeServer:
         self._begin()
 
     def __enter__(self) -> Self:
+        self._port = self._reserved.enter_context(reserved_port())
+        self.url = f"http://127.0.0.1:{self._port}/"
         self.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.stop()
+        self._reserved.close()
 
     def start(self) -> None:
         """Listen; after a stop() on the same port as before."""
@@ -264,9 +270,7 @@ class FakeServer:
             connection.transport.abort()
         await asyncio.sleep(0)
 
-    def _started(self, server: uvicorn.Server) -> None:
-        self._port = server.servers[0].sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self._port}/"
+    def _started(self, _server: uvicorn.Server) -> None:
         self._ready.set()
 
     def _app(self) -> ASGIApp:

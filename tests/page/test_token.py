@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.server.bare import MODEL, SECRET
-from tests.server.running import RunningServer, serving, started, write_project
+from tests.server.running import RunningServer, reserved_port, serving, started, write_project
 
 from .conftest import TIMEOUT_MS
 
@@ -86,14 +86,15 @@ def test_a_page_whose_token_is_no_longer_good_asks_for_the_new_one(
     page: Page, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     project = write_project(tmp_path_factory.mktemp("renewed"), MODEL)
-    with serving(project, "--token", SECRET) as server:
-        port = server.port
-        page.goto(f"http://127.0.0.1:{port}/?token={SECRET}")
-        expect(page.locator(CONNECTED)).to_be_attached()
-    with started(project, "--token", "another-horse", "--port", str(port)) as server:
-        server.wait_for("ready in")
-        expect(page.get_by_text(ASKED)).to_be_visible()
-        server.stop()
+    with reserved_port() as port:
+        options = ("--port", str(port), "--token")
+        with serving(project, *options, SECRET):
+            page.goto(f"http://127.0.0.1:{port}/?token={SECRET}")
+            expect(page.locator(CONNECTED)).to_be_attached()
+        with started(project, *options, "another-horse") as server:
+            server.wait_for("ready in")
+            expect(page.get_by_text(ASKED)).to_be_visible()
+            server.stop()
 
 
 def test_the_policy_stops_what_is_written_into_the_page(page: Page, guarded: RunningServer) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -192,6 +193,16 @@ def _forked(arguments: Sequence[str], output: BinaryIO, cwd: Path | None) -> Pro
             new_session=True,
             strict=True,
         )
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a port on which a server may listen, and that the kernel gives to nobody else in the block."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        yield port
 
 
 @contextlib.contextmanager

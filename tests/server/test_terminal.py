@@ -17,7 +17,7 @@ import pytest
 
 from tests.processes import alive, ended_after, gone
 from tests.server.client import client, controlling
-from tests.server.running import environment, listening, serving, started, write_project
+from tests.server.running import environment, listening, reserved_port, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
@@ -62,10 +62,10 @@ class MyModel(ReactorPipeline):
 """
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserved_port() as port:
+        yield port
 
 
 def command(project: Path, port: int) -> list[str]:
@@ -103,12 +103,13 @@ async def serves_and_stops(process: subprocess.Popen[bytes], port: int) -> None:
 def read_until(stream: int, pattern: bytes) -> bytes:
     read = b""
     while not re.search(pattern, read):
-        read += os.read(stream, 4096)
+        piece = os.read(stream, 4096)
+        assert piece, f"it ended after {read!r}"
+        read += piece
     return read
 
 
-async def test_a_pipe_whose_reader_has_gone_does_no_harm(tmp_path: Path) -> None:
-    port = free_port()
+async def test_a_pipe_whose_reader_has_gone_does_no_harm(tmp_path: Path, port: int) -> None:
     reader, writer = os.pipe()
     with run(command(tmp_path, port), stdout=writer, stderr=writer) as process:
         os.close(writer)
@@ -117,8 +118,7 @@ async def test_a_pipe_whose_reader_has_gone_does_no_harm(tmp_path: Path) -> None
         await serves_and_stops(process, port)
 
 
-async def test_a_reader_that_goes_before_the_model_is_ready_does_no_harm(tmp_path: Path) -> None:
-    port = free_port()
+async def test_a_reader_that_goes_before_the_model_is_ready_does_no_harm(tmp_path: Path, port: int) -> None:
     reader, writer = os.pipe()
     with run(command(tmp_path, port), stdout=writer, stderr=writer) as process:
         os.close(writer)
@@ -127,24 +127,22 @@ async def test_a_reader_that_goes_before_the_model_is_ready_does_no_harm(tmp_pat
         await serves_and_stops(process, port)
 
 
-async def test_a_full_disk_does_no_harm(tmp_path: Path) -> None:
-    port, full = free_port(), os.open("/dev/full", os.O_WRONLY)
+async def test_a_full_disk_does_no_harm(tmp_path: Path, port: int) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
     with run(command(tmp_path, port), stdout=full, stderr=full) as process:
         os.close(full)
         until_it_listens(process, port)
         await serves_and_stops(process, port)
 
 
-async def test_no_output_at_all_does_no_harm(tmp_path: Path) -> None:
-    port = free_port()
+async def test_no_output_at_all_does_no_harm(tmp_path: Path, port: int) -> None:
     closed = f"import os, sys; os.close(1), os.close(2); os.execv(sys.executable, {command(tmp_path, port)})"
     with run([sys.executable, "-c", closed]) as process:
         until_it_listens(process, port)
         await serves_and_stops(process, port)
 
 
-async def test_a_terminal_that_goes_away_does_no_harm(tmp_path: Path) -> None:
-    port = free_port()
+async def test_a_terminal_that_goes_away_does_no_harm(tmp_path: Path, port: int) -> None:
     ours, theirs = pty.openpty()
     with run(command(tmp_path, port), stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
