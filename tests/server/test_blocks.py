@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import re
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from tests.processes import threads
 from tests.server.client import client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
+from tests.timeouts import TIMEOUT_S
 
 MODEL = """
 @model("Painter 2")
@@ -98,10 +98,12 @@ async def test_three_clients_in_a_row_each_get_a_session_of_their_own(server: Ru
 
 
 async def test_blocks_play_evenly(server: RunningServer) -> None:
-    async with controlling(server.url) as controller:
-        frames = [await controller.frame() for _ in range(60)]
-    gaps_ms = [(b.header.pts_us - a.header.pts_us) / 1000 for a, b in itertools.pairwise(frames[40:])]
-    assert all(16 < gap < 18 for gap in gaps_ms)
+    async with asyncio.timeout(TIMEOUT_S), controlling(server.url) as controller:
+        at_us, even = (await controller.frame()).header.pts_us, 0
+        # A busy machine may be late meanwhile.
+        while even < 20:
+            before_us, at_us = at_us, (await controller.frame()).header.pts_us
+            even = even + 1 if 16_000 < at_us - before_us < 18_000 else 0
 
 
 async def test_commands_answer_as_events_do(server: RunningServer) -> None:
@@ -165,7 +167,7 @@ async def test_a_session_that_returns_is_finished_and_no_failure(server: Running
         assert (await controller.data("reactor.session", phase="ended"))["reason"] == "finished"
         assert (await controller.closed())[0] == 1000
         assert not [text for text in controller.texts if text["type"] == "reactor.error"]
-    assert server.health()[1]["status"] == "ready"
+    server.wait_for_health("ready")
 
 
 async def test_a_session_that_is_slow_to_stop_holds_the_health_at_stopping_and_nobody_else(
