@@ -52,6 +52,11 @@ def tone(*, seq: int, start_s: float, seconds: float, amplitude: int, flags: int
     return piece("voice", seq, start_s, wave[np.newaxis].astype(np.int16), RATE, flags)
 
 
+def play_again(server: FakeServer, seq: int) -> None:
+    """Replace what is left of the tone by one of eight seconds: a busy machine may take longer for the first steps."""
+    server.send_raw(tone(seq=seq, start_s=30.0 * seq, seconds=8.0, amplitude=16000, flags=FrameFlag.AFTER_FLUSH))
+
+
 def test_there_is_no_button_without_sound(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     expect(page.locator("html[data-phase=connected]")).to_be_attached()
@@ -88,16 +93,17 @@ def test_in_a_frame_the_button_is_on_the_picture(page: Page, server: FakeServer)
     expect(page.locator("#headline")).to_be_hidden()
 
 
-def test_the_volume_is_heard_and_remembered(listening: Page) -> None:
+def test_the_volume_is_heard_and_remembered(listening: Page, server: FakeServer) -> None:
     slider = listening.get_by_role("slider", name="Volume")
     slider.fill("50")
+    play_again(server, 1)
     listening.wait_for_function("() => level() > 0.08 && level() < 0.16")  # a quarter
     listening.reload()
     listening.get_by_role("switch", name="Sound").click()
     expect(slider).to_have_value("50")
 
 
-def test_mute_is_silent_and_leaves_the_volume_as_it_was(listening: Page) -> None:
+def test_mute_is_silent_and_leaves_the_volume_as_it_was(listening: Page, server: FakeServer) -> None:
     mute = listening.get_by_role("button", name="Mute")
     slider = listening.get_by_role("slider", name="Volume")
     mute.click()
@@ -105,10 +111,12 @@ def test_mute_is_silent_and_leaves_the_volume_as_it_was(listening: Page) -> None
     listening.wait_for_function("() => level() < 0.001")
     expect(slider).to_have_value("100")
     mute.click()
+    play_again(server, 1)
     listening.wait_for_function("() => level() > 0.4")
     mute.click()
     slider.press("ArrowLeft")  # who moves the slider wants to hear
     expect(mute).to_have_attribute("aria-pressed", "false")
+    play_again(server, 2)
     listening.wait_for_function("() => level() > 0.4")
 
 
@@ -173,7 +181,8 @@ def test_what_comes_while_it_is_being_turned_off_delays_nothing_later(listening:
 def test_a_hidden_page_goes_on_sounding_and_asks_for_no_pictures(listening: Page, server: FakeServer) -> None:
     listening.evaluate(HIDE)
     assert server.wait_for("reactor.view") == {"tracks": ["voice"]}
-    assert listening.evaluate("level()") > 0.4
+    play_again(server, 1)
+    listening.wait_for_function("() => level() > 0.4", polling=50)
 
 
 def test_a_silent_page_that_is_hidden_asks_for_nothing(page: Page, server: FakeServer) -> None:
