@@ -78,7 +78,7 @@ def test_page_survives_the_model_being_killed(page: Page, served: RunningServer)
         if (document.documentElement.dataset.phase !== "connected") window.hasLeft = true;
     }).observe(document.documentElement, { attributes: true })""")
     os.kill(engine, signal.SIGKILL)
-    page.wait_for_function("window.hasLeft")
+    page.wait_for_function("() => window.hasLeft")
     expect(page.locator("html[data-phase=connected]")).to_be_attached()
     first = painted(page)
     page.wait_for_function("first => document.querySelector('canvas').dataset.seq != first", arg=first)

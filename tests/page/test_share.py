@@ -101,7 +101,7 @@ def test_a_clip_goes_to_the_apps_of_the_device_with_title_and_prompt(page: Page,
     # From the start, so that the buttons beside it stay where they are.
     assert share.is_visible()
     share.click()
-    page.wait_for_function("window.shared")
+    page.wait_for_function("() => window.shared")
     name, has_content, title, text = page.evaluate("window.shared")
     assert (has_content, title, text) == (True, "aurora", "aurora — a fox")
     assert name.startswith("aurora-clip-")
