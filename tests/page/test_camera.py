@@ -263,11 +263,11 @@ def test_a_program_publishes_as_the_page_does(page: Page, server: FakeServer) ->
     server.wait_for_media("camera", 4)
     sent, arrived = page.evaluate("counts.sent"), len(server.published)
     assert sent - arrived <= 3
-    page.wait_for_function("counts.skipped > counts.sent")
+    page.wait_for_function("() => counts.skipped > counts.sent")
     assert is_green(newest(server))
     assert newest(server).shape == (240, 320, 3)
     page.evaluate("light.stop()")
-    page.wait_for_function("counts.ended === 1")
+    page.wait_for_function("() => counts.ended === 1")
 
 
 def test_a_stopped_capture_ends_once_and_leaves_its_source_running(page: Page, server: FakeServer) -> None:

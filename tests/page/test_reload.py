@@ -397,7 +397,7 @@ def test_a_client_continues_with_the_tracks_that_stay(page: Page, server: FakeSe
     }
     assert page.evaluate("session.lastReload") is None
     server.report_reload(RELOADS["failed"])
-    page.wait_for_function("session.lastReload?.error.line === 41")
+    page.wait_for_function("() => session.lastReload?.error.line === 41")
     page.evaluate("session.reload()")
     server.wait_for("reactor.reload")
     page.evaluate("session.close()")
