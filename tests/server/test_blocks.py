@@ -15,6 +15,9 @@ from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
 
 MODEL = """
+HELD = os.path.join(os.path.dirname(__file__), "held")
+
+
 @model("Painter 2")
 class MyModel(VideoModel):
     def __init__(self, config):
@@ -66,6 +69,8 @@ class MyModel(VideoModel):
             if self.what == "linger":
                 print("lingering", flush=True)
                 time.sleep(1.0)
+                while os.path.exists(HELD):
+                    time.sleep(0.01)
             self.level = 100
             print(f"over {self.sessions}", flush=True)
 """
@@ -173,11 +178,14 @@ async def test_a_session_that_returns_is_finished_and_no_failure(server: Running
 async def test_a_session_that_is_slow_to_stop_holds_the_health_at_stopping_and_nobody_else(
     server: RunningServer,
 ) -> None:
+    held = server.output.parent / "held"
+    held.touch()
     async with controlling(server.url) as controller:
         lingering = server.log.count("lingering")
         await controller.ask("do", {"what": "linger"})
     server.until(lambda: server.log.count("lingering") > lingering, "lingering session")
     status, health = server.health()
+    held.unlink()
     assert (status, health["status"]) == (503, "stopping")
     async with controlling(server.url) as controller:
         await controller.frame()
