@@ -14,8 +14,8 @@ from reactor_runtime.server.telemetry.metrics import Metrics
 class RawBytes:
     """Limit the bytes of frames in other encodings than the default one that sockets of clients have not taken yet.
 
-    It is for the clients that watch: viewers, and controllers that wait. Such a frame has all its pixels: 100 of them
-    that read nothing would hold gigabytes. Those of one address may leave half of `most` unread.
+    It applies to viewers and to controllers that wait. Such a frame has all its pixels: 100 clients that read nothing
+    would hold gigabytes. The clients of one address may leave half of `most` unread.
     """
 
     def __init__(self, most: int = 256 << 20) -> None:

@@ -110,9 +110,9 @@ class Outbox:
         full_size_only: bool = False,
         may_acknowledge: bool = True,
     ) -> None:
-        # The address of a client that watches, whose raw frames have a limit, and how many bytes of them it has not
-        # read.
-        self._watcher: str | None = None
+        # The address whose limit counts the raw frames of this client, None for a controller, and how many bytes of them
+        # the socket has not taken.
+        self._raw_address: str | None = None
         self._raw_bytes = options.raw_bytes
         self._unread_bytes = 0
         self._may_acknowledge = may_acknowledge
@@ -151,12 +151,13 @@ class Outbox:
         self._on_queued = on_queued or _nothing
 
     def limit_raw(self, address: str | None) -> None:
-        """Count raw frames that a client leaves unread for its address, which has a limit; None, for none, ends that.
+        """Count the raw frames that the socket has not taken against the limit of `address`; None ends that.
 
-        A client that controls a session has no limit: there are as many of them as seats, and each leaves one unread.
+        A controller has no limit: there is one for each seat, and it holds one unread frame at most.
         """
-        self._give_back_bytes()
-        self._watcher = address
+        if address != self._raw_address:
+            self._give_back_bytes()
+            self._raw_address = address
 
     def keep_media(self, on_room: Callable[[], object]) -> None:
         """Send all frames and sound from here on; they are offered while the outbox `has_room`.
@@ -266,9 +267,10 @@ class Outbox:
     def set_view(self, view: View) -> None:
         """Change what the client is sent and its encoding, and drop what waits of other tracks.
 
-        A frame that waits is sent in the encoding before. A view without `codecs` keeps those of the view before.
+        A frame that waits is sent in the encoding before. A view without `codecs` or `seat` keeps those of the view before.
         """
-        self.view = view if view.codecs is not None else replace(view, codecs=self.view.codecs)
+        codecs = self.view.codecs if view.codecs is None else view.codecs
+        self.view = replace(view, codecs=codecs, seat=self.view.seat if view.seat is None else view.seat)
         encoding = choose_encoding(self.view.codecs or (), self._encodings)
         if encoding is not self.encoding:
             self.encoding = encoding
@@ -345,7 +347,11 @@ class Outbox:
         best, retry_at = None, None
         for track, (order, _, encoding) in self._newest.items():
             at = self.track_senders[track].next_send_at(now)
-            if self._watcher is not None and encoding is not DEFAULT and not self._raw_bytes.has_room(self._watcher):
+            if (
+                self._raw_address is not None
+                and encoding is not DEFAULT
+                and not self._raw_bytes.has_room(self._raw_address)
+            ):
                 at = max(at, now + RAW_RETRY_S)
             if at > now:
                 retry_at = at if retry_at is None else min(at, retry_at)
@@ -357,14 +363,14 @@ class Outbox:
         _, frame, encoding = self._newest.pop(track)
         rung, file = self.track_senders[track].send_frame(frame, encoding, now, self.view.max_fps)
         self._count_sent(file, encoding.name, rung)
-        if self._watcher is not None and encoding is not DEFAULT:
+        if self._raw_address is not None and encoding is not DEFAULT:
             self._unread_bytes = len(file.data)
-            self._raw_bytes.add(self._watcher, self._unread_bytes)
+            self._raw_bytes.add(self._raw_address, self._unread_bytes)
         return file
 
     def _give_back_bytes(self) -> None:
-        if self._watcher is not None and self._unread_bytes:
-            self._raw_bytes.add(self._watcher, -self._unread_bytes)
+        if self._raw_address is not None and self._unread_bytes:
+            self._raw_bytes.add(self._raw_address, -self._unread_bytes)
             self._unread_bytes = 0
 
     def _take_piece(self, now: float) -> MediaFile:

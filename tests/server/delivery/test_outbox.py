@@ -480,10 +480,10 @@ def test_a_finished_outbox_that_keeps_media_has_room_for_ever(outbox: Outbox) ->
     assert outbox.has_room
 
 
-def test_a_view_without_encodings_keeps_those_of_the_view_before(clock: FakeClock) -> None:
-    outbox = Outbox(ClientOptions(clock), View(codecs=("raw",)))
+def test_a_view_without_encodings_or_seat_keeps_those_of_the_view_before(clock: FakeClock) -> None:
+    outbox = Outbox(ClientOptions(clock), View(codecs=("raw",), seat=1))
     outbox.set_view(View(max_fps=60))
-    assert (outbox.encoding, outbox.view) == (RAW, View(max_fps=60, codecs=("raw",)))
+    assert (outbox.encoding, outbox.view) == (RAW, View(max_fps=60, codecs=("raw",), seat=1))
     outbox.set_view(View(codecs=()))
     assert outbox.encoding is DEFAULT
 

@@ -121,7 +121,7 @@ async def test_with_fewer_seats_the_clients_of_the_others_leave(room: Room) -> N
     assert room.news[-1] == ("leave", room.clients[1])
 
 
-async def test_unread_raw_frames_are_limited_for_all_but_those_who_control() -> None:
+async def test_unread_raw_frames_are_limited_except_for_controllers() -> None:
     clock = FakeClock()
     options = ClientOptions(clock, raw_bytes=RawBytes(10))
     subscribers = SeatedSubscribers()
@@ -133,9 +133,11 @@ async def test_unread_raw_frames_are_limited_for_all_but_those_who_control() -> 
         client.outbox.set_view(View(codecs=("raw",)))
         subscribers.join(client, controls=client is player)
     assert take_raw(waiting.outbox, 0, clock)
+    # Also after it has joined again, as when it changes its seat: its socket has not taken the frame.
+    subscribers.join(waiting)
     assert take_raw(viewer.outbox, 0, clock) is None
     assert take_raw(player.outbox, 0, clock)
-    # The one that waited gets a session: what it leaves unread counts no longer.
+    # A client that gets a session counts no longer.
     subscribers.join(waiting, controls=True)
     assert take_raw(viewer.outbox, 1, clock)
     assert take_raw(waiting.outbox, 1, clock)
