@@ -55,18 +55,21 @@ class ViewerAssignment(Generic[S]):
 
     def set_view(self, client: Client, view: View) -> None:
         """Change the tracks and rates that a client is sent from here on, and the seat that a viewer watches."""
-        if view.seat not in (None, client.seat) and client.role is Role.VIEWER:
-            self._watch_seat(client, view.seat)
+        seat = view.seat
+        # A client sends its view after each welcome, also where the session has fewer seats.
+        if seat is not None and seat != client.wanted_seat and client.role is Role.VIEWER:
+            client.wanted_seat = seat
+            self._watch_seat(client, seat)
         if (slot := self._slots.watched_by(client) or self._slots.default) is not None:
             slot.subscribers.set_view(client, view)
         else:
             client.outbox.set_view(view)
 
-    def _watch_seat(self, client: Client, seat: int | None) -> None:
+    def _watch_seat(self, client: Client, seat: int) -> None:
         """Show a viewer another seat of its session, from the welcome on."""
-        client.seat = seat or 0
         slot = self._slots.watched_by(client)
-        if slot is not None:
+        is_new, client.seat = seat != client.seat, seat
+        if is_new and slot is not None:
             self.unsubscribe(client)
             slot.subscribe(client)
 

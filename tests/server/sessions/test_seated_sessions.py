@@ -123,6 +123,18 @@ async def test_a_viewer_that_changes_the_seat_gets_its_welcome_and_latest_frame(
     assert viewer.outbox.counters.offered == 2
 
 
+async def test_a_viewer_that_repeats_a_seat_that_there_is_not_gets_one_welcome(services: AdmissionFixture) -> None:
+    begun(services, 1)
+    viewer = Client(Role.VIEWER, "127.0.0.1", ClientOptions(services.clock))
+    services.admission.attach(viewer)
+    await told(viewer)
+    # As a client does after each welcome.
+    for _ in range(3):
+        services.admission.assignment.set_view(viewer, View(seat=SEATS))
+    assert [kind for kind, _ in await told(viewer)].count("reactor.welcome") == 1
+    assert viewer.seat == 0
+
+
 async def rooms_told(client: Client) -> set[str | None]:
     return {data["room"] for kind, data in await told(client) if kind in ("reactor.welcome", "reactor.seats")}
 
