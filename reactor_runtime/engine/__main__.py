@@ -95,7 +95,7 @@ def _read_lines_with_echo() -> None:
     """Make `input()` read lines with echo, as a debugger in the model needs it, if stdin is a terminal.
 
     The server reads single keys of the terminal, and none while it has another mode. Each line restores the mode; a
-    debugger does so when it continues, so that what is typed between two of its lines is not taken for keys.
+    debugger keeps it until it continues, since the server would take what is typed between two of its lines for keys.
     """
     if sys.stdin is None or not sys.stdin.isatty():
         return
@@ -106,7 +106,8 @@ def _read_lines_with_echo() -> None:
             return read(prompt)
 
     def run_commands_in_line_mode(self: cmd.Cmd, intro: object = None) -> None:
-        with _line_mode(0):
+        # Others read from elsewhere, as from a socket.
+        with _line_mode(0) if self.use_rawinput else contextlib.nullcontext():
             run_commands(self, intro)
 
     builtins.input = read_line
