@@ -50,7 +50,7 @@ export async function attach(session) {
   refresh();
 }
 
-/** Return the address of this page with what it is given of a room, a session, a seat and a role, and no other ones. */
+/** Return the address of this page with these of room, session, seat and role, and without the others. */
 function linkTo(wanted) {
   const url = new URL(location.href);
   for (const [name, value] of Object.entries({ room: null, session: null, seat: null, role: null, ...wanted })) {

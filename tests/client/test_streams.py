@@ -189,7 +189,7 @@ def test_frames_of_another_seat_of_the_session_are_dropped() -> None:
         assert streams.frames.newest("main") is not None
 
 
-def test_a_view_without_a_seat_keeps_the_seat_for_the_next_connection() -> None:
+def test_a_view_without_a_seat_is_sent_with_the_last_one() -> None:
     streams = SessionStreams("viewer")
     streams.set_view({"seat": 1})
     streams.set_view({"paused": False, "max_fps": 5})

@@ -152,14 +152,15 @@ await session.ready();
 session.view({ maxFps: 5 });
 session.view({ seat: 1 });
 session.view({ maxFps: 10 });
+session.view({ seat: null });
 console.log(JSON.stringify(views));
 session.close();
 """
 
 
-def test_a_view_without_a_seat_keeps_the_seat_for_the_next_connection() -> None:
+def test_a_view_without_a_seat_is_sent_with_the_last_one() -> None:
     printed = node("--input-type=module", "-e", VIEWS, CLIENT=(CLIENT / "reactor.js").as_uri())
-    assert printed == "[null,1,1]\n"
+    assert printed == "[null,1,1,1]\n"
 
 
 STEPPED = """

@@ -216,9 +216,9 @@ export class Session extends EventTarget {
   }
 
   view(wanted) {
-    // After a break the server would show the seat of the address again.
-    const { maxFps, seat = this.#view.seat, ...view } = wanted ?? {};
-    this.#view = { ...view, seat, max_fps: maxFps };
+    const { maxFps, seat, ...view } = wanted ?? {};
+    // Without it, the next connection begins with the seat of the address.
+    this.#view = { ...view, seat: seat ?? this.#view.seat, max_fps: maxFps };
     const { codecs } = view;
     if (codecs) this.#loadReader().then(() => this.#sendView());
     else this.#sendView();
@@ -390,7 +390,7 @@ export class Session extends EventTarget {
     const hidden = Boolean(this.#page?.hidden) && this.#outputs.onScreenOnly;
     const audible = this.speaker.on && this.speaker.tracks.length > 0;
     const paused = this.#view.paused || hidden;
-    const view = hidden && audible ? { tracks: this.speaker.tracks } : { ...this.#view, paused };
+    const view = hidden && audible ? { tracks: this.speaker.tracks, seat: this.#view.seat } : { ...this.#view, paused };
     const wanted = this.#outputs.takesVideo && this.welcome.generation !== "stepped";
     const codecs = this.#video?.follow({ paused, wanted });
     this.notify("reactor.view", { ...view, codecs: this.#view.codecs ?? codecs });
