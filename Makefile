@@ -40,7 +40,10 @@ demo: $(RUNTIME) ## serve a new project at http://127.0.0.1:8080 and open the pa
 	code=$$?; rm -rf "$$folder"; exit $$code
 
 test: $(READY) ## run all tests, after installing what they need and is missing: Chromium, Node, PyTorch … (ARGS="tests/cli -x" goes to pytest)
-	@export PYTHON=$(BIN)/python; .ci/generator & generator=$$!; .ci/torch && .ci/chromium && .ci/node && wait $$generator
+	@PYTHON=$(BIN)/python .ci/torch
+	@PYTHON=$(BIN)/python .ci/chromium
+	@PYTHON=$(BIN)/python .ci/node
+	@PYTHON=$(BIN)/python .ci/generator
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 test-fast: $(READY) ## run the tests that start no process and no browser
