@@ -55,7 +55,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test that starts a process or a browser.
 
-    In a parallel run the files are sorted, to end at about the same time in all workers.
+    In a parallel run, sort the files so that all workers end at about the same time.
     """
     kinds = Kinds()
     long_tests = Counter[str]()

@@ -9,23 +9,25 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 PAGES = "tests/page/"
-# From here on come files with half of the CPU time of all pages.
+# Files from this name on take half of the CPU time of all tests of pages.
 LATER_PAGES = "tests/page/test_p"
 # Each starts a Ray, whose processes have little time to start: one after the other.
 RAY = ("tests/cluster/test_ray.py", "tests/cluster/test_requirements.py")
+# So many long tests have the files that take half of the time of all that are no pages.
+MANY = 20
 
 
 def start_order(file: str, long_tests: Mapping[str, int]) -> tuple[int, int]:
     """Return the key that sorts the files: those of the longest units first, so that none is left over at the end.
 
-    Tests of pages compute all the time, others wait: the second half of the pages starts when about half of the others
-    are done, so that the cores have enough to do at every time, and never much more.
+    Tests of pages use the CPU all the time, and others often wait: the second half of the pages starts when about half of
+    the others are done.
     """
     if file in RAY:
         return 0, 0
     if file.startswith(PAGES):
         return (3, 0) if file >= LATER_PAGES else (1, 0)
-    return 2 if long_tests[file] >= 20 else 4, -long_tests[file]
+    return 2 if long_tests[file] >= MANY else 4, -long_tests[file]
 
 
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # it has no types

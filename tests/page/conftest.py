@@ -161,6 +161,7 @@ def page(
         browser = request.getfixturevalue("whole_browser")
     if browser not in contexts:
         contexts[browser] = browser.new_context(base_url=server.url, viewport=SIZE, reduced_motion="reduce")
+        # While it is open the process of the pages stays, which each test would start.
         contexts[browser].new_page()
     context = contexts[browser]
     try:

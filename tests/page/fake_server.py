@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import json
 import mimetypes
 import socket
@@ -115,7 +116,7 @@ class FakeServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
-        # Of the port, which is listened to again after a stop.
+        # Keeps the port between a stop and the next start.
         self._reserved = contextlib.ExitStack()
         self._port = 0
 
@@ -126,8 +127,10 @@ class FakeServer:
         self.published: list[tuple[str, bytes]] = []  # track and file
         self.queries: list[dict[str, str]] = []
         self.state: dict[str, Any] = {}
-        # That of the next frame.
+        # The `seq` of the next frame.
         self._seq = 0
+        # Of events, the ones before that the state has too.
+        self._numbers = itertools.count(1)
         self._applied = 0
 
     def serve_bundle(self, bundle: Path) -> None:
@@ -224,7 +227,7 @@ class FakeServer:
             return found()[0]
 
     def wait_for_frame(self) -> None:
-        """Wait until the page has acknowledged a frame that is sent from now on, after all answers that it is sent."""
+        """Wait until the page acknowledges a frame that is sent after all answers up to now."""
         with self.changed:
             start, seq = len(self.received), self._seq
 
@@ -471,7 +474,7 @@ class FakeServer:
             )
             return
         spec = self.script.events[event.type]
-        number = self._applied + 1
+        number = next(self._numbers)
         reply: dict[str, Any] = {"n": number}
         if event.type == "save":
             reply["message"] = {"type": "saved", "data": {"path": "aurora.png", "bytes": 18231}}
@@ -480,7 +483,7 @@ class FakeServer:
             self.state[spec["field"]] = next(iter(event.data.values()))
             await send(client, "reactor.state", **{spec["field"]: self.state[spec["field"]]})
         # A page that has a frame with this number knows the state too.
-        self._applied = number
+        self._applied = max(self._applied, number)
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from .reloads import RELOADS
 from .schemas import MANY, READ_ONLY, SCHEMA, TIMING, action, setter
 from .test_session import expect_phase
 
-# What the button of a recording says of one that has lasted a second: one second may be over before a look at it.
+# The time on the button of a recording that has lasted a second or more: a look may come late.
 A_SECOND = re.compile(r"\d:(?!00)\d\d")
 State = Callable[[Page, FakeServer], None]
 FILE = {"type": "object", "format": "upload", "properties": {"upload": {"type": "string"}}, "required": ["upload"]}

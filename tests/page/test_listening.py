@@ -53,7 +53,7 @@ def tone(*, seq: int, start_s: float, seconds: float, amplitude: int, flags: int
 
 
 def play_again(server: FakeServer, seq: int) -> None:
-    """Replace what is left of the tone by one of eight seconds: a busy machine may take longer for the first steps."""
+    """Replace the rest of the tone by one of eight seconds: a busy machine may have played it to its end."""
     server.send_raw(tone(seq=seq, start_s=30.0 * seq, seconds=8.0, amplitude=16000, flags=FrameFlag.AFTER_FLUSH))
 
 

@@ -197,11 +197,14 @@ def _forked(arguments: Sequence[str], output: BinaryIO, cwd: Path | None) -> Pro
 
 @contextlib.contextmanager
 def reserved_port() -> Iterator[int]:
-    """Yield a port on which a server may listen, and that the kernel gives to nobody else in the block."""
+    """Yield a port on which a server may listen, and which on Linux no other process gets in the block."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
+        if sys.platform != "linux":
+            # Other systems let no second socket have the port.
+            sock.close()
         yield port
 
 

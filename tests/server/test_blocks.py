@@ -183,9 +183,11 @@ async def test_a_session_that_is_slow_to_stop_holds_the_health_at_stopping_and_n
     async with controlling(server.url) as controller:
         lingering = server.log.count("lingering")
         await controller.ask("do", {"what": "linger"})
-    server.until(lambda: server.log.count("lingering") > lingering, "lingering session")
-    status, health = server.health()
-    held.unlink()
+    try:
+        server.until(lambda: server.log.count("lingering") > lingering, "lingering session")
+        status, health = server.health()
+    finally:
+        held.unlink()
     assert (status, health["status"]) == (503, "stopping")
     async with controlling(server.url) as controller:
         await controller.frame()
