@@ -79,7 +79,7 @@ class OutputRecorder:
         self.warnings: list[ReactorError] = []
         self.reloaded: Reloaded | None = None
         self.ended = True
-        # Whether an exception, the last of `failures`, has ended the session.
+        # Whether an exception has ended the session; it is the last one in `failures`.
         self.session_failed = False
         self._send_credit = send_credit
         self._on_started = on_started

@@ -216,7 +216,7 @@ class _ReplayStudio(Studio[Model]):
         if self._failed_to_load is not None:
             raise from_json(self._failed_to_load)
         if self._recorder.ended and not log.finished:
-            # Exceptions of handlers came before the one that ended the session.
+            # Raise the exception that ended the session, and not an earlier one of a handler.
             del self._recorder.failures[: -1 if self._recorder.session_failed else None]
             self._wait.raise_failure()
             made = progress.step or 0

@@ -42,7 +42,7 @@ class WorkerSocket(asyncio.Protocol):
         self._passes_on = True
         self._closing: asyncio.TimerHandle | None = None
         self._opened: asyncio.Future[None] = loop.create_future()
-        # Nobody waits for it if the relay was closed while it connected.
+        # Without a look at its exception, asyncio logs it if `open` was cancelled before.
         self._opened.add_done_callback(lambda opened: opened.cancelled() or opened.exception())
         self.closed: asyncio.Future[tuple[int, str] | None] = loop.create_future()
 

@@ -230,7 +230,7 @@ class EnginePool:
     def _remove_slot(self, engine: _Engine) -> None:
         """Remove the last slot of an engine, which has no session: new code has fewer."""
         slot = engine.slots.pop()
-        # Those that watch get another slot when the engine is ready.
+        # They are assigned to another slot when the pool reports this engine as ready.
         for client in slot.subscribers:
             self._admission.assignment.unsubscribe(client)
         engine.on_bundle.pop()

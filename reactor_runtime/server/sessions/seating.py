@@ -130,9 +130,9 @@ class Seating(Generic[S]):
         self._on_vacant(vacant)
 
     def _goes_on(self, session: ServedSession) -> bool:
-        """Return whether a session runs that will not end at once, as it does when its engine ends."""
-        is_served = self._slot.engine.phase is EnginePhase.READY
-        return is_served and session.phase is SessionPhase.RUNNING and not session.over.is_set()
+        """Return whether a session runs and its engine is ready; otherwise the session is about to end."""
+        engine_is_ready = self._slot.engine.phase is EnginePhase.READY
+        return engine_is_ready and session.phase is SessionPhase.RUNNING and not session.over.is_set()
 
 
 def seats_message(session: ServedSession, receiver: Client) -> dict[str, Any]:
