@@ -20,8 +20,8 @@ MANY = 20
 def start_order(file: str, long_tests: Mapping[str, int]) -> tuple[int, int]:
     """Return the key that sorts the files: those of the longest units first, so that none is left over at the end.
 
-    Tests of pages use the CPU all the time, and others often wait: the second half of the pages starts when about half of
-    the others are done.
+    Tests of pages use the CPU all the time, and others often wait: the second half of the pages starts when about half
+    of the others are done.
     """
     if file in RAY:
         return 0, 0

@@ -110,8 +110,8 @@ class Outbox:
         full_size_only: bool = False,
         may_acknowledge: bool = True,
     ) -> None:
-        # The address whose limit counts the raw frames of this client, None for a controller, and how many bytes of them
-        # the socket has not taken.
+        # The address whose limit counts the raw frames of this client, None for a controller; and how many of their
+        # bytes the socket has not taken.
         self._raw_address: str | None = None
         self._raw_bytes = options.raw_bytes
         self._unread_bytes = 0
@@ -267,7 +267,7 @@ class Outbox:
     def set_view(self, view: View) -> None:
         """Change what the client is sent and its encoding, and drop what waits of other tracks.
 
-        A frame that waits is sent in the encoding before. A view without `codecs` or `seat` keeps those of the view before.
+        A frame that waits is sent in the encoding before. A view without `codecs` or `seat` keeps the last ones.
         """
         codecs = self.view.codecs if view.codecs is None else view.codecs
         self.view = replace(view, codecs=codecs, seat=self.view.seat if view.seat is None else view.seat)
