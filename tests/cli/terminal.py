@@ -23,10 +23,11 @@ from tests.timeouts import TIMEOUT_S
 
 
 class Terminal:
-    """A `reactor` process in a terminal of 80 by 24."""
+    """A `reactor` process in a terminal of 80 by 24, whose attributes were `initial` before the process started."""
 
-    def __init__(self, process: Process, descriptor: int) -> None:
+    def __init__(self, process: Process, descriptor: int, initial: list[Any]) -> None:
         self.process = process
+        self.initial = initial
         self._descriptor = descriptor
         self.output = ""
         self._screen = pyte.Screen(80, 24)
@@ -99,6 +100,7 @@ def terminal(*arguments: str, cwd: Path, **variables: str) -> Iterator[Terminal]
     """Start a command in a terminal of its own, and kill it at the end of the block."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    initial = termios.tcgetattr(ours)
     process = fork(
         arguments,
         (theirs, theirs, theirs),
@@ -109,7 +111,7 @@ def terminal(*arguments: str, cwd: Path, **variables: str) -> Iterator[Terminal]
         strict=True,
     )
     try:
-        yield Terminal(process, ours)
+        yield Terminal(process, ours, initial)
     finally:
         process.kill()
         process.wait(TIMEOUT_S)

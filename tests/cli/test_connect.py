@@ -261,7 +261,6 @@ def test_ctrl_c_saves_and_exits_with_0(url: str, tmp_path: Path) -> None:
 
 def test_a_terminal_shows_frames_and_a_prompt_with_completion(url: str, tmp_path: Path) -> None:
     with terminal("connect", url, cwd=tmp_path) as screen:
-        before = screen.attributes
         screen.wait_for("48;2;100;100;100m▀")
         screen.type("set_m\t")
         screen.wait_for("ode ")
@@ -273,7 +272,7 @@ def test_a_terminal_shows_frames_and_a_prompt_with_completion(url: str, tmp_path
         screen.wait_for("999 is above 255")
         screen.type("set_level\x03")
         assert screen.ended() == 0
-        assert screen.attributes == before
+        assert screen.attributes == screen.initial
         assert screen.output.endswith("\x1b[r\x1b[24;1H\r\x1b[K")
 
 

@@ -58,7 +58,6 @@ def url_of(screen: Terminal) -> str:
 
 async def test_the_line_stays_below_the_output_and_its_keys_work(project: Path) -> None:
     with terminal("run", str(project), "--port", "0", cwd=project, CI="") as screen:
-        before = screen.attributes
         screen.until(lambda: "waiting for a client · 0 clients" in screen.rows[-1])
         assert screen.rows[-1].endswith("o open  c copy link  q quit")
         url = url_of(screen)
@@ -84,7 +83,7 @@ async def test_the_line_stays_below_the_output_and_its_keys_work(project: Path) 
             screen.type("x\x1b[Aq")
             screen.until(lambda: "stopping" in screen.text)
         assert screen.ended() == 0
-        assert screen.attributes == before
+        assert screen.attributes == screen.initial
         assert not screen.rows[29]
         assert screen.scrolls_whole
 
@@ -121,12 +120,11 @@ def test_a_model_that_could_not_be_loaded_waits_for_a_save(project: Path) -> Non
 
 def test_ctrl_z_gives_the_terminal_back_until_the_process_continues(project: Path) -> None:
     with terminal("run", str(project), "--port", "0", cwd=project, CI="") as screen:
-        before = screen.attributes
         screen.until(lambda: "0 clients" in screen.rows[-1])
         ours = screen.attributes
         os.kill(screen.process.pid, signal.SIGTSTP)
         wait_until_stopped(screen.process.pid)
-        assert screen.attributes == before
+        assert screen.attributes == screen.initial
         screen.until(lambda: not screen.rows[-1] and screen.scrolls_whole)
         os.kill(screen.process.pid, signal.SIGCONT)
         screen.until(lambda: "0 clients" in screen.rows[-1])
@@ -153,7 +151,6 @@ async def test_a_debugger_in_the_model_gets_what_is_typed(project: Path) -> None
 def test_the_terminal_is_restored_after_every_end(project: Path, end: str) -> None:
     arguments = ["--set", "fails=true", "--no-reload"] if end == "load" else []
     with terminal("run", str(project), "--port", "0", *arguments, cwd=project, CI="") as screen:
-        before = screen.attributes
         if end != "load":
             screen.until(lambda: "0 clients" in screen.rows[-1])
         match end:
@@ -172,7 +169,7 @@ def test_the_terminal_is_restored_after_every_end(project: Path, end: str) -> No
                 screen.type("\x03")
         codes = {"load": 4, "SIGQUIT": -signal.SIGQUIT, "second Ctrl-C": 130}
         assert screen.ended() == codes.get(end, 0)
-        assert screen.attributes == before
+        assert screen.attributes == screen.initial
         assert screen.scrolls_whole
         # The output may have a line about a slow load, without the space at its beginning.
         assert not any("0 clients" in row or row.startswith(" loading") for row in screen.rows)
@@ -181,9 +178,8 @@ def test_the_terminal_is_restored_after_every_end(project: Path, end: str) -> No
 def test_json_logs_have_no_line(project: Path) -> None:
     arguments = ["--port", "0", "--log-format", "json"]
     with terminal("run", str(project), *arguments, cwd=project, CI="") as screen:
-        before = screen.attributes
         screen.wait_for("ready in")
-        assert screen.attributes == before
+        assert screen.attributes == screen.initial
         screen.process.terminate()
         assert screen.ended() == 0
         assert "\x1b" not in screen.output

@@ -54,7 +54,7 @@ def tone(*, seq: int, start_s: float, seconds: float, amplitude: int, flags: int
 
 def play_again(server: FakeServer, seq: int) -> None:
     """Replace the rest of the tone by one of eight seconds: a busy machine may have played it to its end."""
-    server.send_raw(tone(seq=seq, start_s=30.0 * seq, seconds=8.0, amplitude=16000, flags=FrameFlag.AFTER_FLUSH))
+    server.send_raw(tone(seq=seq, start_s=1.0 * seq, seconds=8.0, amplitude=16000, flags=FrameFlag.AFTER_FLUSH))
 
 
 def test_there_is_no_button_without_sound(page: Page, server: FakeServer) -> None:

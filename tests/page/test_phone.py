@@ -133,6 +133,7 @@ def test_the_bar_cuts_no_text_off(phone: Page, server: FakeServer, size: tuple[i
     phone.get_by_role("button", name="Controls").tap()
     resize(phone, *size)
     if ends:
+        server.script.refuse = 1012
         server.close(1012)
         expect(phone.locator("#notice-headline")).to_have_text("The server is restarting")
         expect(phone.get_by_role("button", name="Share clip")).to_be_visible()
