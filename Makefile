@@ -27,7 +27,7 @@ $(RUNTIME): pyproject.toml
 
 $(READY): $(RUNTIME)
 	@echo "installing the tools of developers in .venv"
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile --editable '.[dev]'
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
 	@touch $@
 
 # Where there is no display, Python's webbrowser would start a text browser in this terminal.
