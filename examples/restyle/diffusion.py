@@ -113,6 +113,15 @@ class Restyler:
         tokens = self.tokenizer(prompt, padding="max_length", truncation=True, max_length=77, return_tensors="pt")
         return self.text_encoder(tokens.input_ids.to(self.device))[0]
 
+    @staticmethod
+    @torch.inference_mode()
+    def blend(embedding: torch.Tensor, wanted: torch.Tensor, share: float) -> torch.Tensor:
+        """Return an embedding that is a share of the way to another one.
+
+        Outside of inference mode it would be a tensor of another kind, for which `compile` compiles the network again.
+        """
+        return torch.lerp(embedding, wanted, share)
+
     @torch.inference_mode()
     def paint(self, image: torch.Tensor, embedding: torch.Tensor, *, strength: float, seed: int) -> torch.Tensor:
         """Return an image painted over another one; a `strength` of 1 leaves nothing of that."""
@@ -122,7 +131,9 @@ class Restyler:
         # Always the same noise for a seed: else every frame would flicker.
         noise = torch.randn(latents.shape, generator=torch.Generator().manual_seed(seed)).to(latents)
         noisy = kept.sqrt().item() * latents + (1 - kept).sqrt().item() * noise
-        predicted = self.unet(noisy, timestep, encoder_hidden_states=embedding).sample
+        # For a plain number a compiled network is compiled again when it changes.
+        at = torch.tensor(timestep, device=self.device)
+        predicted = self.unet(noisy, at, encoder_hidden_states=embedding).sample
         clean = (noisy - (1 - kept).sqrt().item() * predicted) / kept.sqrt().item()
         return self.vae.decode(clean).sample.clamp(-1, 1)
 

@@ -70,7 +70,7 @@ class MyModel(ReactorPipeline):
             if camera is None:
                 yield Idle
                 continue
-            shown = torch.lerp(shown, wanted, toward(state.blend))
+            shown = self.restyler.blend(shown, wanted, toward(state.blend))
             yield MyOutput(main_video=self.paint(camera, shown, state))
 
     def paint(self, camera: np.ndarray, embedding: torch.Tensor, state: MyState) -> np.ndarray:

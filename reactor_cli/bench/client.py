@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reactor_runtime.client import EventError, Session, Track, connect
+from reactor_runtime.client import EventError, Session, SessionEnded, Track, connect
 from reactor_runtime.errors import ReactorError
 from reactor_runtime.testing.rehearsal import PIECE_S, test_media
 
@@ -52,6 +52,19 @@ async def drive_and_measure(
     session, of ClientError if the session ends in another way.
     """
     seen = Observed(connected_at=time.monotonic())
+    try:
+        await _drive(url, seen, seconds, patience_s, on_progress)
+    # Before `_receive` reads, or while an event waits for its reply.
+    except* SessionEnded as group:
+        if any(isinstance(error, SessionEnded) and error.reason != "finished" for error in group.exceptions):
+            raise
+        raise _ended(seen.connected_at) from None
+    return seen
+
+
+async def _drive(
+    url: str, seen: Observed, seconds: float, patience_s: float, on_progress: Callable[[float], object]
+) -> None:
     async with connect(url) as session, asyncio.TaskGroup() as group:
         if not any(track.direction == "out" for track in session.tracks):
             raise ReactorError(NO_OUTPUT, hint=NO_OUTPUT_HINT)
@@ -72,7 +85,6 @@ async def drive_and_measure(
             await asyncio.sleep(min(left, 0.1))
         for task in tasks:
             task.cancel()
-    return seen
 
 
 async def _receive(session: Session, on_first: Callable[[], object]) -> None:
@@ -81,7 +93,11 @@ async def _receive(session: Session, on_first: Callable[[], object]) -> None:
     began = time.monotonic()
     async for _ in session.frames(decode=False) if has_video else session.sound():
         on_first()
-    raise ReactorError(ENDED.format(time.monotonic() - began), hint=ENDED_HINT)
+    raise _ended(began)
+
+
+def _ended(began: float) -> ReactorError:
+    return ReactorError(ENDED.format(time.monotonic() - began), hint=ENDED_HINT)
 
 
 async def _publish(session: Session, track: Track) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -109,11 +110,10 @@ def _cluster_options(checked: Manifest, options: RunOptions, on_cluster: Cluster
     if cluster is None:
         return None
     options.refuse_on_cluster()
-    try:
-        import jwt  # noqa: F401
-        import ray  # noqa: F401
-    except ImportError as error:
-        raise UsageError(f"--on ray needs the package {error.name}", hint="pip install 'reactor-live[ray]'") from None
+    # Only the driver imports Ray, in a process of its own.
+    for name in ("jwt", "ray"):
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(f"--on ray needs the package {name}", hint="pip install 'reactor-live[ray]'")
     return cluster
 
 

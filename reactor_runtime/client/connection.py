@@ -43,7 +43,7 @@ NORMAL_CLOSURE = 1000
 OPENING_WORKER_S = 5.0
 # A session that a worker ended so is over, and not lost.
 REGULAR_CLOSES = (CloseCode.SESSION_OVER, CloseCode.SERVER_STOPPING, CloseCode.MODEL_FAILED)
-REFUSALS = (CloseCode.BAD_TOKEN, CloseCode.ORIGIN_NOT_ALLOWED)
+REFUSALS = (CloseCode.BAD_REQUEST, CloseCode.BAD_TOKEN, CloseCode.ORIGIN_NOT_ALLOWED)
 # How long `aclose` waits for unsent items, since the connection may be stalled.
 FLUSH_S = 1.0
 

@@ -178,6 +178,8 @@ def judge_close(code: int, reason: str, *, role: Role, welcomed: bool, resumable
     match code:
         case CloseCode.SESSION_OVER:
             return CloseVerdict(SessionEnded("closed", reason or "the server closed the connection"), final=True)
+        case CloseCode.BAD_REQUEST:
+            return CloseVerdict(Refused(reason or "the server can't serve this client", status=400), final=True)
         case CloseCode.BAD_TOKEN:
             return CloseVerdict(Refused(reason or "no or wrong token", status=401, hint=_TOKEN_HINT), final=True)
         case CloseCode.ORIGIN_NOT_ALLOWED:

@@ -83,7 +83,7 @@ class PendingEvents:
 
     def __init__(self) -> None:
         self.next_id = 1
-        # Answers to `reactor.keep` have no id, and come in order.
+        # Each `reactor.keep` is sent without an id; the answers come in order.
         self.keeps: deque[Callable[[Path | ClientError], object]] = deque()
         self._events: dict[int, PendingEvent] = {}
 

@@ -37,7 +37,7 @@ class Ticket:
     """Hold the permissions of a ticket: one connection in a role, in the slot and the seat of these numbers.
 
     It is for the `session` of this id, or the one that `resume` resumes; without either a controller starts a session,
-    with the code `room` if that is not "".
+    with the code `room` if that is not "". A viewer that `waits` is a controller in the wait queue of the front.
     `front` is the id of the front that issued it, `client` the id of the client at the front and at the worker.
     `resume` is the secret of the session, which its controller has shown. `used_s` is the part of the controller's turn
     that a lost session has used.
@@ -54,6 +54,7 @@ class Ticket:
     client: str
     resume: str
     used_s: float
+    waits: bool
     expires_at_unix: float
 
 
@@ -90,6 +91,7 @@ class TicketIssuer:
         seat: int = 0,
         resume: str = "",
         used_s: float = 0.0,
+        waits: bool = False,
     ) -> IssuedTicket:
         """Return a ticket that is valid for 10 s from `now`, in seconds since the epoch."""
         id = secrets.token_urlsafe(12)
@@ -107,6 +109,7 @@ class TicketIssuer:
             "client": client,
             "resume": resume,
             "used": used_s,
+            "waits": waits,
         }
         return IssuedTicket(id, jwt.encode(claims, self.secret, _ALGORITHM), f"{id}.{self._sign_return(id)}")
 
@@ -194,5 +197,6 @@ def _decode(text: str, secret: str, cluster: str, worker: str) -> Ticket:
         str(claims.get("client", "")),
         str(claims.get("resume", "")),
         float(claims.get("used", 0.0)),
+        bool(claims.get("waits", False)),
         float(claims["exp"]),
     )

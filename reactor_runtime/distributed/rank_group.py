@@ -20,7 +20,7 @@ from reactor_runtime.distributed.exchange import MessageKind, RankMessage, recei
 from reactor_runtime.distributed.outcomes import desync, position_of, raised_in, timeout, written_by
 from reactor_runtime.distributed.owner import GRACE_S, RunnerOwner
 from reactor_runtime.distributed.packing import PackedValue, unpack
-from reactor_runtime.distributed.rank_process import RankDescriptors, RankProcess
+from reactor_runtime.distributed.rank_process import OUTPUT_END_S, RankDescriptors, RankProcess
 from reactor_runtime.distributed.remote_error import RemoteError
 from reactor_runtime.distributed.shared_slot import SharedSlot
 from reactor_runtime.errors import describe_exit
@@ -28,10 +28,10 @@ from reactor_runtime.oom_kills import OomKills
 
 logger = logging.getLogger(__name__)
 
-# How long the process of a rank that has closed its socket may take to end.
-CLOSED_S = 2.0
-# How long a rank that is aborted may take to print where it is.
-ABORT_S = 1.0
+# How long the process of a rank that has closed its socket may take to end, and its output to arrive.
+CLOSED_S = OUTPUT_END_S + 0.5
+# How long a rank that is aborted may take to print where it is, also on a busy machine.
+ABORT_S = 3.0
 SHUT_DOWN = "the runner has been shut down"
 
 

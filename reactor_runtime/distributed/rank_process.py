@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from reactor_runtime.distributed.rank_output import RankOutput
 from reactor_runtime.ipc.process import own_path
 
-OUTPUT_END_S = 0.5
+# How long the output of a rank that has ended may take to arrive.
+OUTPUT_END_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,10 @@ def _check_world_size(world_size: object) -> None:
         raise ValueError(f"world_size must be a whole number from 1, not {world_size!r}")
     devices = _cuda_devices() if world_size > 1 else 0
     if 0 < devices < world_size:
-        raise ValueError(f"world_size is {world_size}, and {devices} CUDA devices are visible")
+        raise ValueError(
+            f"world_size is {world_size}, and the number of visible CUDA devices is {devices}: give each rank one, "
+            "or set CUDA_VISIBLE_DEVICES=-1 to have all ranks on the CPU"
+        )
 
 
 def _cuda_devices() -> int:

@@ -5,9 +5,9 @@ Only the server starts it.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import cmd
-import contextlib
 import faulthandler
 import gc
 import os
@@ -16,8 +16,9 @@ import socket
 import sys
 import termios
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import FrameType
+from typing import Any
 
 from reactor_runtime.ipc.server_gone import ServerGone
 from reactor_runtime.ipc.shortage import EXIT_SHORTAGE, is_shortage
@@ -26,6 +27,8 @@ from reactor_runtime.logs import streams
 
 # The index of the local modes in what `tcgetattr` returns.
 _LFLAG = 3
+# `bdb.Bdb.stoplineno` after `continue`.
+_NO_STOP = -1
 
 
 def main() -> int:
@@ -95,35 +98,68 @@ def _read_lines_with_echo() -> None:
     """Make `input()` read lines with echo, as a debugger in the model needs it, if stdin is a terminal.
 
     The server reads single keys of the terminal, and none while it has another mode. Each line restores the mode; a
-    debugger keeps it until it continues, since the server would take what is typed between two of its lines for keys.
+    debugger keeps it until it continues, also from one stop to the next one, since the server would take what is typed
+    meanwhile for keys.
     """
     if sys.stdin is None or not sys.stdin.isatty():
         return
-    read, run_commands = builtins.input, cmd.Cmd.cmdloop
+    read, run_commands, debugger_mode = builtins.input, cmd.Cmd.cmdloop, _LineMode(0)
 
     def read_line(prompt: object = "", /) -> str:
-        with _line_mode(0):
+        mode = _LineMode(0)
+        mode.set()
+        try:
             return read(prompt)
+        finally:
+            mode.restore()
 
     def run_commands_in_line_mode(self: cmd.Cmd, intro: object = None) -> None:
         # Others read from elsewhere, as from a socket.
-        with _line_mode(0) if self.use_rawinput else contextlib.nullcontext():
+        if not self.use_rawinput:
             run_commands(self, intro)
+            return
+        debugger_mode.set()
+        try:
+            run_commands(self, intro)
+        finally:
+            if not _is_stepping(self):
+                debugger_mode.restore()
 
     builtins.input = read_line
     cmd.Cmd.cmdloop = run_commands_in_line_mode  # type: ignore[method-assign]  # pdb has no other place
+    atexit.register(debugger_mode.restore)
 
 
-@contextlib.contextmanager
-def _line_mode(descriptor: int) -> Iterator[None]:
-    before = termios.tcgetattr(descriptor)
-    mode = termios.tcgetattr(descriptor)
-    mode[_LFLAG] |= termios.ICANON | termios.ECHO
-    termios.tcsetattr(descriptor, termios.TCSANOW, mode)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSANOW, before)
+def _is_stepping(interpreter: cmd.Cmd) -> bool:
+    """Return whether a debugger will stop again by itself, as after `next`.
+
+    After an exception there is no frame to stop in.
+    """
+    import bdb
+
+    if not isinstance(interpreter, bdb.Bdb) or interpreter.quitting:
+        return False
+    return interpreter.botframe is not None and interpreter.stoplineno != _NO_STOP
+
+
+class _LineMode:
+    """Set the mode of a terminal in which lines are read with echo, and restore the one before; both may repeat."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._before: list[Any] | None = None
+
+    def set(self) -> None:
+        mode = termios.tcgetattr(self._descriptor)
+        if self._before is None:
+            self._before = [*mode]
+        mode[_LFLAG] |= termios.ICANON | termios.ECHO
+        termios.tcsetattr(self._descriptor, termios.TCSANOW, mode)
+
+    def restore(self) -> None:
+        if self._before is not None:
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, self._before)
+            self._before = None
 
 
 def _close(descriptors: Iterable[int]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Generator
 from types import FrameType, GeneratorType
 from typing import Any, Protocol, Self
 
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.clock import Clock, Timer
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.step_turns import call_settled
@@ -18,9 +20,15 @@ REQUESTS_S = 0.005
 
 
 class BatchMember(Protocol):
-    """A session whose steps are made in batches; `sessions` is set to the number of those in its last batch."""
+    """The steps of a session that are made in batches.
+
+    `sessions` is set to how many paced sessions got frames in its last batch, at least 1.
+    """
 
     sessions: int
+
+    @property
+    def session(self) -> object: ...
 
     @property
     def stepped(self) -> bool:
@@ -37,10 +45,10 @@ class Batch:
     """Make the steps of the sessions that ask for one, all at once; belongs to the loop of the sessions.
 
     When one asks, the others are woken, and ask too if their step would start within `window_s`, the duration of a
-    frame: sessions of one rate are always in the same batch. A stepped session waits a moment for the requests of those
-    that were stepped in the last batch, because a client that steps several sends them one after the other. `served`
-    has the loaded model. An exception of the author's code is raised in each session of the batch, and the generator
-    starts again with the next one.
+    frame: sessions of one rate whose steps make single frames are always in the same batch. A stepped session waits a
+    moment for the requests of those that were stepped in the last batch, because a client that steps several sends them
+    one after the other. `served` has the loaded model. An exception of the author's code is raised in each session of
+    the batch, and the generator starts again with the next one.
     """
 
     def __init__(self, served: ServedModel, clock: Clock) -> None:
@@ -53,8 +61,10 @@ class Batch:
         self._sessions: list[Model] = []
         self._generator: Generator[Any, None, Any] | None = None
         self._version: Version | None = None
-        # Steps that would start until then are made in the batch that is gathered.
-        self._until = 0.0
+        # When the first session asked for the batch that is gathered, or else for the last one.
+        self._began = 0.0
+        # When each session's last step began, plus the duration of its frames; 0 if it had none or is stepped.
+        self._shown_until: dict[object, float] = {}
         # The stepped sessions of the last batch, how long its step took, and what ends the wait for their requests.
         self._stepped: set[BatchMember] = set()
         self._step_s = 0.0
@@ -70,9 +80,24 @@ class Batch:
         """Return the frame of the author's generator."""
         return self._generator.gi_frame if isinstance(self._generator, GeneratorType) else None
 
-    def step_at(self, at: float) -> float:
-        """Return when a step starts that would start at `at` by itself: at once, if a batch is gathered with it."""
-        return 0.0 if self._asked and at <= self._until else at
+    def step_at(self, session: object, at: float) -> float:
+        """Return when a step starts that would start at `at` by itself: at once, if a batch is gathered with it.
+
+        The first step of a session waits for the next batch of those that play. So does a step that should have begun
+        more than a frame before the last batch did, if the next one begins within a frame.
+        """
+        if self._asked:
+            return 0.0 if at <= self._began + self.window_s else at
+        others = [until for other, until in self._shown_until.items() if other is not session]
+        if not any(others) or not self._shown_until.get(session, math.inf):
+            return at
+        next_at = max(self._shown_until.values())
+        is_late = 0.0 < at < self._began - self.window_s and next_at <= self._clock.now() + self.window_s
+        return max(at, next_at) if is_late or at == -math.inf else at
+
+    def add_step(self, session: object, shown_until: float) -> None:
+        """Note when the frames of a session's step are over; 0 if the step made none, or the session is stepped."""
+        self._shown_until[session] = shown_until
 
     def open(self, member: BatchMember) -> None:
         """Add a session."""
@@ -81,6 +106,7 @@ class Batch:
     def close(self, member: BatchMember) -> None:
         """Remove a session; the generator ends with the last one."""
         self._members.discard(member)
+        self._shown_until.pop(member.session, None)
         self._asked.pop(member, None)
         self._stepped.discard(member)
         if self._timer is not None and not self._missing:
@@ -95,7 +121,7 @@ class Batch:
         is_first = not self._asked
         made = self._asked[member] = loop.create_future()
         if is_first:
-            self._until = now + self.window_s
+            self._began = now
             if member.stepped and self._missing:
                 wait_s = min(REQUESTS_S, REQUESTS_SHARE * self._step_s)
                 self._timer = self._clock.call_at(now + wait_s, self._make_soon)
@@ -142,8 +168,11 @@ class Batch:
         except BaseException as error:  # noqa: BLE001
             failure = error
         else:
+            playing = sum(
+                not member.stepped and not is_idle(output) for member, output in zip(asked, outputs, strict=True)
+            )
             for (member, made), output in zip(asked.items(), outputs, strict=True):
-                member.sessions = len(asked)
+                member.sessions = max(1, playing)
                 made.set_result(output)
             return
         self._generator = None

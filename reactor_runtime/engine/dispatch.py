@@ -1,7 +1,7 @@
 """Events in the engine: checked at once, numbered, kept until the step is over, handled in order.
 
 Clients that come and go, and requests for steps, are kept in the same queue, so that hooks, handlers and steps run in
-the order of what has happened.
+the order of what has happened, for each seat (`seat_queue.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -25,6 +24,7 @@ from reactor_runtime.authoring.events.messages import (
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.authoring.values.upload import NO_UPLOADS, UploadedFile
 from reactor_runtime.engine.hooks import call_author
+from reactor_runtime.engine.seat_queue import SeatQueue
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession, SessionStopped, must_pass
 from reactor_runtime.engine.session_state import SessionState
@@ -38,8 +38,6 @@ logger = logging.getLogger(__name__)
 JOINED, LEFT = "reactor.joined", "reactor.left"
 # The seat that sets the state of all.
 HOST = 0
-MOST_WAITING = 1000
-MOST_WAITING_BYTES = 4 << 20
 LONGEST_S = 0.05
 
 
@@ -91,6 +89,14 @@ class _Numbered:
     # Known when the event comes: another client may have the seat when its handler runs.
     sender: ClientInfo
 
+    @property
+    def seat(self) -> int:
+        return self.checked.event.seat
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.checked.event.data_json)
+
 
 @dataclass(frozen=True, slots=True)
 class ClientChange:
@@ -99,6 +105,14 @@ class ClientChange:
     client: ClientInfo
     joined: bool
     was_there: bool = False
+
+    @property
+    def seat(self) -> int | None:
+        return self.client.seat
+
+    @property
+    def size_bytes(self) -> int:
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +135,15 @@ class RequestedSteps:
     request: StepRequest
     inputs: tuple[RequestedInput, ...]
     first: int = 0
+
+    @property
+    def seat(self) -> int:
+        # On a server a stepped session has one seat; `PipelineExecutor` sends nothing while events wait.
+        return HOST
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.request.data_json) + sum(len(each.data_json) for each in self.inputs)
 
 
 class ClientHooks(Protocol):
@@ -153,8 +176,7 @@ class Dispatcher:
         self._session = session
         self._state = state
         self._send = send
-        self._waiting: deque[_Numbered | ClientChange | RequestedSteps] = deque()
-        self._waiting_bytes = 0
+        self._waiting: SeatQueue[_Numbered | ClientChange | RequestedSteps] = SeatQueue()
         # The number of the last event of each seat, and of the last one of each name.
         self._accepted = list(session.applied)
         self._newest: dict[tuple[int, str], int] = {}
@@ -166,18 +188,16 @@ class Dispatcher:
     @property
     def requested(self) -> RequestedSteps | None:
         """Return the request for steps that is next in the queue; None if something else is, or nothing."""
-        first = self._waiting[0] if self._waiting else None
+        first = self._waiting.first
         return first if isinstance(first, RequestedSteps) else None
 
     def accept_request(self, requested: RequestedSteps) -> bool:
-        """Number the inputs of a request for steps, and keep the request; return False if 1,000 or 4 MiB wait already.
+        """Number the inputs of a request for steps, and keep the request; return False if the queue is full.
 
-        Nothing that comes later is handled before `finish_request`.
+        Nothing of the same seat that comes later is handled before `finish_request`.
         """
-        size = _size_of(requested)
-        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_WAITING_BYTES:
+        if not self._waiting.has_room(HOST, requested.size_bytes):
             return False
-        self._waiting_bytes += size
         self._waiting.append(replace(requested, first=self._accepted[HOST] + 1))
         self._accepted[HOST] += len(requested.inputs)
         self._session.wake()
@@ -185,33 +205,26 @@ class Dispatcher:
 
     def finish_request(self) -> None:
         """Remove the request at the head of the queue."""
-        requested = self.requested
-        assert requested is not None, "it stays there until its steps are made"
-        self._waiting_bytes -= _size_of(requested)
+        assert self.requested is not None, "it stays there until its steps are made"
         self._waiting.popleft()
 
     def drop_requests(self, *, but: RequestedSteps | None) -> None:
         """Drop the requests for steps, except one that is begun."""
-        dropped = [each for each in self._waiting if isinstance(each, RequestedSteps) and each is not but]
-        self._waiting_bytes -= sum(map(_size_of, dropped))
-        self._waiting = deque(each for each in self._waiting if each is but or not isinstance(each, RequestedSteps))
+        self._waiting.replace(lambda each: each if each is but or not isinstance(each, RequestedSteps) else None)
 
     def continue_from(self, former: Dispatcher) -> None:
         """Take over what waits, and the numbers of events, from the dispatcher before a reset."""
-        self._waiting, self._waiting_bytes = former._waiting, former._waiting_bytes
-        self._accepted, self._newest = former._accepted, former._newest
+        self._waiting, self._accepted, self._newest = former._waiting, former._accepted, former._newest
 
     def accept(self, checked: CheckedEvent) -> None:
-        """Number and keep an event, or refuse it if 1,000 or 4 MiB wait.
+        """Number and keep an event; refuse it if the queue is full and its seat has used its part.
 
         Of the waiting events of one kind and seat with `dedupe` only the newest runs.
         """
-        size = len(checked.event.data_json)
-        if len(self._waiting) >= MOST_WAITING or self._waiting_bytes + size > MOST_WAITING_BYTES:
+        seat = checked.event.seat
+        if not self._waiting.has_room(seat, len(checked.event.data_json)):
             self._send(too_many(checked.event))
             return
-        self._waiting_bytes += size
-        seat = checked.event.seat
         self._accepted[seat] += 1
         self._newest[seat, checked.spec.name] = self._accepted[seat]
         self._waiting.append(_Numbered(self._accepted[seat], checked, self._session.find_sender(checked.event)))
@@ -226,9 +239,12 @@ class Dispatcher:
         if not change.joined:
             came = ClientChange(client, joined=True)
             if came in self._waiting and not self._has_sent(client):
-                self._waiting.remove(came)
+                self._waiting.replace(lambda each: None if each == came else each)
+                self._session.joining.discard(client.id)
                 return
             self._session.leaving[client.id] = client
+        else:
+            self._session.joining.add(client.id)
         self._waiting.append(change)
         self._session.wake()
 
@@ -238,24 +254,26 @@ class Dispatcher:
 
     def check_again(self, check: Callable[[ClientEvent], CheckedEvent | EventRefused]) -> None:
         """Check the waiting events against the contract of new code; those that it does not accept are answered."""
-        waiting, self._waiting = self._waiting, deque()
-        for each in waiting:
+
+        def checked_again(
+            each: _Numbered | ClientChange | RequestedSteps,
+        ) -> _Numbered | ClientChange | RequestedSteps | None:
             if not isinstance(each, _Numbered):
-                self._waiting.append(each)
-                continue
+                return each
             checked = check(each.checked.event)
             if isinstance(checked, CheckedEvent):
-                self._waiting.append(replace(each, checked=checked))
-            else:
-                self._waiting_bytes -= len(each.checked.event.data_json)
-                self._send(checked)
+                return replace(each, checked=checked)
+            self._send(checked)
+            return None
+
+        self._waiting.replace(checked_again)
 
     async def run_waiting(self, hooks: ClientHooks | None = None) -> None:
-        """Run the handlers of the events that wait now, and hooks, in order; SessionStopped skips the rest.
+        """Run as many handlers and hooks as items wait now, seats in turn; SessionStopped skips the rest.
 
-        Events that come during the call, and those left after `LONGEST_S`, wait for the next call, so that any number
-        of events leaves time for steps. If any are left, the session is woken. Those behind a request for steps wait
-        for the end of that.
+        What is left after that, or after `LONGEST_S`, waits for the next call, so that any number of events leaves time
+        for steps. If anything is left, the session is woken. What is behind a request for steps waits for the end of
+        that.
         """
         until = self._session.now() + LONGEST_S
         for _ in range(len(self._waiting)):
@@ -280,7 +298,6 @@ class Dispatcher:
         if isinstance(waiting, ClientChange):
             await self._apply_change(waiting, hooks)
             return
-        self._waiting_bytes -= len(waiting.checked.event.data_json)
         event, spec = waiting.checked.event, waiting.checked.spec
         await self._run_event(waiting, skipped=spec.dedupe and self._newest[event.seat, spec.name] != waiting.n)
 
@@ -307,21 +324,37 @@ class Dispatcher:
         return refused
 
     async def _apply_change(self, change: ClientChange, hooks: ClientHooks | None) -> None:
-        session, log = self._session, self._session.log
-        if log is not None:
-            client = change.client
-            data = {"client": client.id, "role": client.role, "joined_at": client._joined_at_unix}
-            if client.seat != HOST:
-                data["seat"] = client.seat
-            name = JOINED if change.joined else LEFT
-            event = ClientEvent(session.id, change.client.id, None, name, json.dumps(data))
-            log.on_event(session.steps, event, skipped=False, waiting=session.is_reading())
+        session, log, client = self._session, self._session.log, change.client
+        known = session.find_client(client.id)
+        if change.joined and (known is None or known.seat != client.seat):
+            # It came as a viewer, and has taken a seat since, which includes this change, or has even left it again.
+            return
+        self._log_change(change)
+        if change.joined:
+            session.joining.discard(client.id)
         if hooks is not None:
             await hooks.apply(change)
         if not change.joined:
-            session.leaving.pop(change.client.id, None)
+            session.leaving.pop(client.id, None)
         if log is not None:
             log.on_applied()
+
+    def _log_change(self, change: ClientChange) -> None:
+        session, client = self._session, change.client
+        if session.log is None:
+            return
+        data = {"client": client.id, "role": client.role, "joined_at": client._joined_at_unix}
+        if client.seat != HOST:
+            data["seat"] = client.seat
+        name = JOINED if change.joined else LEFT
+        event = ClientEvent(session.id, client.id, None, name, json.dumps(data))
+        session.log.on_event(session.steps, event, skipped=False, waiting=session.is_reading())
+
+    def log_clients(self) -> None:
+        """Log the clients of the session, except the one that has started it, as clients that join now."""
+        for client in self._session.joined:
+            if client.id != self._session.client.id:
+                self._log_change(ClientChange(client, joined=True))
 
     def _trace_began(self) -> float:
         return 0.0 if self._session.trace is None else self._session.trace.now()
@@ -397,7 +430,3 @@ def _no_reply(spec: EventSpec, result: object) -> str:
         f"{spec.method}() returned {type(result).__name__}; return a ModelMessage or nothing: "
         f"`class {name}(ModelMessage): {fields}` above the model, `return {name}({arguments})` here"
     )[:1000]
-
-
-def _size_of(requested: RequestedSteps) -> int:
-    return len(requested.request.data_json) + sum(len(each.data_json) for each in requested.inputs)

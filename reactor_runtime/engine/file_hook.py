@@ -44,22 +44,20 @@ class FileHook:
 
         If its client has left meanwhile, the hook gets the controller.
         """
-        current = self._current
-        if current is None:
-            return
 
         def call() -> None:
             spec = self._served.contract.on_file
-            if self._current is not current or spec is None or self._uploads.is_used(file.id):
+            # The files of a session are dropped at its end, but not at a reset.
+            if self._current is None or spec is None or self._uploads.is_used(file.id):
                 return
             (parameter,) = spec.arguments.names
-            session, data = current[0], json.dumps({parameter: {"upload": file.id}})
+            (session, dispatcher), data = self._current, json.dumps({parameter: {"upload": file.id}})
             sender = session.find_client(client) or session.controller
             event = ClientEvent(session.id, sender.id, None, spec.name, data, seat=sender.seat or HOST)
             checked = self._check(event)
             # The file may have made room for newer ones.
             if isinstance(checked, CheckedEvent):
-                current[1].accept(checked)
+                dispatcher.accept(checked)
 
         wait_s = REFERENCE_S if self._served.contract.takes_files else 0.0
         self._clock.call_at(self._clock.now() + wait_s, call)

@@ -66,9 +66,13 @@ class Host:
         is_shared = len(outlets) > 1
         self.step_turns = StepTurns(parts.clock.now) if is_shared else None
         self.generators = SharedGenerators() if is_shared else None
-        send = outlets[0].sink.send
-        self.capacity = CapacityReports(len(outlets), parts.clock, send, parts.read_memory) if is_shared else None
         self.batch = Batch.of(served, parts.clock)
+        send, in_batches = outlets[0].sink.send, self.batch is not None
+        self.capacity = (
+            CapacityReports(len(outlets), parts.clock, send, parts.read_memory, in_batches=in_batches)
+            if is_shared
+            else None
+        )
         self.runners = ModelRunners(outlets[0].sink.send, self._runner_lost)
         self.slots = [SessionHost(self, index, outlet, parts) for index, outlet in enumerate(outlets)]
         if is_shared:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event, refusal, too_many
 from reactor_runtime.engine.host import Host
 from reactor_runtime.engine.liveness import HeartbeatSource, LoadingHeartbeatSource
+from reactor_runtime.engine.seat_queue import has_room
 from reactor_runtime.engine.session_host import SessionHost
 from reactor_runtime.errors import from_author
 from reactor_runtime.errors.codes import ErrorCode
@@ -21,8 +22,6 @@ from reactor_runtime.ipc.channel import Channel
 
 logger = logging.getLogger(__name__)
 
-MOST_EVENTS = 1000
-MOST_EVENT_BYTES = 4 << 20
 SHARED = "several sessions share the loaded model"
 
 
@@ -44,23 +43,31 @@ class _Slot:
     def __init__(self, index: int, host: SessionHost) -> None:
         self.index = index
         self.host = host
-        # Only the thread writes the first pair and only the loop the second, so neither needs a lock. The difference is
-        # the events that wait.
-        self._posted, self._posted_bytes = 0, 0
-        self._taken, self._taken_bytes = 0, 0
+        # The numbers and bytes of the events of each seat. Only the thread writes the first and only the loop the
+        # second, so neither needs a lock. The difference is the events that wait.
+        self._posted: dict[int | None, tuple[int, int]] = {}
+        self._taken: dict[int | None, tuple[int, int]] = {}
 
-    def is_full(self, size: int) -> bool:
-        """Return whether an event of this size would be one too many."""
-        waiting, waiting_bytes = self._posted - self._taken, self._posted_bytes - self._taken_bytes
-        return waiting >= MOST_EVENTS or waiting_bytes + size > MOST_EVENT_BYTES
+    def is_full(self, seat: int, size: int) -> bool:
+        """Return whether an event of this size would be one too many of its seat."""
+        waiting = {}
+        for each, (posted, posted_bytes) in self._posted.items():
+            taken, taken_bytes = self._taken.get(each, (0, 0))
+            waiting[each] = posted - taken, posted_bytes - taken_bytes
+        return not has_room(waiting, seat, size)
 
     def post_event(self, checked: CheckedEvent, size: int, post: Callable[[Callable[[], None]], None]) -> None:
-        self._posted, self._posted_bytes = self._posted + 1, self._posted_bytes + size
+        _add(self._posted, checked.event.seat, size)
         post(functools.partial(self._deliver, checked, size))
 
     def _deliver(self, checked: CheckedEvent, size: int) -> None:
-        self._taken, self._taken_bytes = self._taken + 1, self._taken_bytes + size
+        _add(self._taken, checked.event.seat, size)
         self.host.receive_message(checked)
+
+
+def _add(counts: dict[int | None, tuple[int, int]], seat: int, size: int) -> None:
+    count, size_bytes = counts.get(seat, (0, 0))
+    counts[seat] = count + 1, size_bytes + size
 
 
 class IpcReader:
@@ -68,7 +75,8 @@ class IpcReader:
 
     Once the channel is finished, the process ends by itself.
 
-    At most 1,000 events or 4 MiB of events of a slot wait for a blocked loop; further events are refused.
+    At most 1,000 events or 4 MiB of events of a slot wait for a blocked loop, divided by the seats that have any;
+    further events are refused.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -145,7 +153,7 @@ class IpcReader:
 
     def _receive_event(self, slot: _Slot, event: ipc.ClientEvent, attached: _Attached) -> None:
         size = len(event.data_json)
-        if slot.is_full(size):
+        if slot.is_full(event.seat, size):
             self._channel.send(too_many(event), slot.index)
             return
         checked = _check(event, slot.host)

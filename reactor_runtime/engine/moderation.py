@@ -1,6 +1,7 @@
 """Moderation: the model's `moderate` decides about values of clients before their event is applied.
 
-It runs on a thread of its own, beside the steps. Events of one client stay in order; those of others do not wait.
+It runs on a thread of its own, beside the steps. Events and requests for steps of one client stay in order; those of
+others do not wait.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from reactor_runtime.authoring.events.messages import ClientInfo, CommandError
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.clock import Clock
-from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, CheckedEvent, refusal, too_many
+from reactor_runtime.engine.dispatch import CheckedEvent, refusal, too_many
 from reactor_runtime.engine.drivers.threads import AuthorLoop, ThreadTracker
+from reactor_runtime.engine.seat_queue import MOST_WAITING, MOST_WAITING_BYTES
 from reactor_runtime.engine.served import ServedModel
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.engine.session_log import messages_unlogged
@@ -39,19 +41,33 @@ class _Waiting:
 
     checked: CheckedEvent
     sender: ClientInfo
+    accept: Callable[[], object]
     passed: bool
     # The field that is decided about.
     field: str = ""
 
+    @property
+    def size_bytes(self) -> int:
+        return len(self.checked.event.data_json)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WaitingRequest:
+    """Hold a request for steps that waits behind an event of its client."""
+
+    accept: Callable[[], object]
+    size_bytes: int
+    passed: ClassVar[bool] = True
+
+
+@dataclass(slots=True)
 class _Current:
-    """Hold what belongs to one session: its events that wait, by client, and the decisions that are awaited."""
+    """Hold what belongs to one session: what waits of each client, and the decisions that are awaited."""
 
     session: ModelSession
     loop: asyncio.AbstractEventLoop
     accept: Accept
-    waiting: dict[str, deque[_Waiting]]
+    waiting: dict[str, deque[_Waiting | _WaitingRequest]]
     deciding: set[asyncio.Future[Any]]
 
 
@@ -93,6 +109,11 @@ class Moderation:
         """Pass the events of this session on to `accept`; call it on the loop."""
         self._current = _Current(session, asyncio.get_running_loop(), accept, {}, set())
 
+    def continue_session(self, session: ModelSession) -> None:
+        """Go on with what waits in the session that a reset has begun."""
+        assert self._current is not None, "another session with its id has begun"
+        self._current.session = session
+
     def end_session(self) -> None:
         """Drop the events that wait."""
         current, self._current = self._current, None
@@ -104,6 +125,24 @@ class Moderation:
         if self._current is not None:
             self._current.waiting.pop(client_id, None)
 
+    def drop_requests(self) -> None:
+        """Drop the requests for steps that wait: their client has lost its connection."""
+        for entries in () if self._current is None else self._current.waiting.values():
+            for entry in [each for each in entries if isinstance(each, _WaitingRequest)]:
+                entries.remove(entry)
+
+    def accept_request(self, size_bytes: int, accept: Callable[[], object]) -> bool:
+        """Accept a request of the controller for steps, now or after its events that wait; False if too many wait."""
+        current = self._current
+        before = None if current is None else current.waiting.get(current.session.controller.id)
+        if current is None or before is None:
+            accept()
+        elif _are_too_many(current, size_bytes):
+            return False
+        else:
+            before.append(_WaitingRequest(accept, size_bytes))
+        return True
+
     def accept(self, checked: CheckedEvent) -> None:
         """Pass an event on, now or when its values are accepted and no earlier event of its client waits."""
         current = self._current
@@ -111,14 +150,14 @@ class Moderation:
             return
         fields = self._moderated(checked)
         sender = current.session.find_sender(checked.event)
-        before = current.waiting.get(sender.id, deque())
-        if not fields and all(_commutes(entry.checked, checked) for entry in before):
+        before = current.waiting.get(sender.id, ())
+        if not fields and all(isinstance(entry, _Waiting) and _commutes(entry.checked, checked) for entry in before):
             current.accept(checked)
             return
-        if _are_too_many(current, checked):
+        if _are_too_many(current, len(checked.event.data_json)):
             self._send(too_many(checked.event))
             return
-        entry = _Waiting(checked, sender, passed=not fields)
+        entry = _Waiting(checked, sender, functools.partial(current.accept, checked), passed=not fields)
         current.waiting.setdefault(sender.id, deque()).append(entry)
         if fields:
             self._decide(current, entry, fields)
@@ -132,7 +171,6 @@ class Moderation:
         return [field for field in fields if field in given]
 
     def _decide(self, current: _Current, entry: _Waiting, fields: Sequence[str]) -> None:
-        session = current.session
         work = functools.partial(_moderate, self._served.model, entry, fields)
         decision = self._loop.run(work, current.loop)
         current.deciding.add(decision)
@@ -148,7 +186,8 @@ class Moderation:
             # An exception that nobody reads would be logged.
             failed = not decision.cancelled() and decision.exception() is not None
             still_waits = entry in current.waiting.get(entry.sender.id, ())
-            if self._current is current and not session.stopping and still_waits:
+            ends = current.session.stopping and current.session.reset_for is None
+            if self._current is current and not ends and still_waits:
                 self._apply(current, entry, decision)
             elif failed:
                 logger.debug("moderate() failed after the end of its session, or when the client had left")
@@ -164,7 +203,7 @@ class Moderation:
             waiting.remove(entry)
             self._send(refused)
         while waiting and waiting[0].passed:
-            current.accept(waiting.popleft().checked)
+            waiting.popleft().accept()
         if not waiting:
             del current.waiting[entry.sender.id]
 
@@ -205,10 +244,9 @@ def _commutes(before: CheckedEvent, after: CheckedEvent) -> bool:
     return before.spec.method is None and after.spec.method is None and before.spec.field != after.spec.field
 
 
-def _are_too_many(current: _Current, checked: CheckedEvent) -> bool:
-    waiting = [entry.checked.event for entries in current.waiting.values() for entry in entries]
-    size_bytes = sum(len(event.data_json) for event in (*waiting, checked.event))
-    return len(waiting) >= MOST_WAITING or size_bytes > MOST_WAITING_BYTES
+def _are_too_many(current: _Current, size_bytes: int) -> bool:
+    waiting = [entry.size_bytes for entries in current.waiting.values() for entry in entries]
+    return len(waiting) >= MOST_WAITING or sum(waiting) + size_bytes > MOST_WAITING_BYTES
 
 
 def _refused(entry: _Waiting, code: str, reason: str, *, verbatim: bool = False) -> EventRefused:

@@ -83,10 +83,11 @@ class RecordOptions:
 class Recorder:
     """Write a recording of each session into a directory.
 
-    `start_log` belongs to the model's thread. The queue holds at most 64 MiB. If it is full, or the disk is, this and
-    all later recordings stop with one warning; with video, frames are left out before that. With `only_kept`, a
-    session is in a temporary file, of at most 512 MiB and one entry more, until the next one starts. `on_kept`
-    gets the results of `keep` on the thread that writes.
+    `start_log` belongs to the model's thread. The queue holds at most 64 MiB. If the queue is full, the recording with
+    most of its bytes stops; if the disk is full, the one being written. With video, frames are left out before that.
+    The next session is recorded again. Recordings that stop one after the other for the same reason have one warning.
+    With `only_kept`, a session is in a temporary file, of at most 512 MiB and one entry more, until the next starts.
+    `on_kept` gets the results of `keep` on the thread that writes.
     """
 
     def __init__(
@@ -107,13 +108,13 @@ class Recorder:
         try:
             require_extra()
         except UsageError as error:
-            self._queue.failure = error
+            self._queue.unavailable = error
 
     def start_log(
         self, start: StartSession, contract: Contract, reloaded: ReloadOutcome | None = None
     ) -> _SessionRecorder | None:
-        """Start the recording of a session; return None after a failure."""
-        if self._queue.failure is not None:
+        """Start the recording of a session; return None if the packages for it are missing."""
+        if self._queue.unavailable is not None:
             return None
         header = Header(
             model=f"{contract.model.__module__}:{contract.model.__qualname__}",
@@ -127,8 +128,10 @@ class Recorder:
             seat=start.seat,
         )
         sources = {} if reloaded is None else reloaded.sources
-        self._queue.put(_Start(self._options, self._project, header, sources, self._most_temporary_bytes), 0)
-        return _SessionRecorder(header, self._queue, video=self._options.video)
+        recording = _Recording()
+        start_file = _Start(self._options, self._project, header, sources, self._most_temporary_bytes)
+        self._queue.put(recording, start_file, 0)
+        return _SessionRecorder(header, self._queue, recording, video=self._options.video)
 
     @property
     def descriptors(self) -> frozenset[int]:
@@ -153,11 +156,12 @@ class _SessionRecorder:
     The recording ends with new code that has another contract, unless its first step fails.
     """
 
-    def __init__(self, header: Header, writing: _WriterThread, *, video: str) -> None:
+    def __init__(self, header: Header, writing: _WriterThread, recording: _Recording, *, video: str) -> None:
         self.seed = header.seed
         self._contract = header.contract
         self._client = header.client
         self._writing = writing
+        self._recording = recording
         self._video = video
         self._frames: dict[str, Iterator[int]] = defaultdict(itertools.count)
         # Whether the session is over, or its recording.
@@ -230,7 +234,7 @@ class _SessionRecorder:
     def _put(self, entry: Written, size_bytes: int = ENTRY_BYTES) -> None:
         # After the end the file of another session may be open.
         if not self._ended:
-            self._writing.put(entry, size_bytes)
+            self._writing.put(self._recording, entry, size_bytes)
 
     def on_event(self, step: int, event: ClientEvent, *, skipped: bool, waiting: bool = False) -> None:
         self._end_at_other_contract()
@@ -251,15 +255,15 @@ class _SessionRecorder:
         entry = ReadEntry(step, track, call, files, sent if any(values != NOTHING_SENT for values in sent) else ())
         self._put(entry, ENTRY_BYTES + sum(map(len, files)) + metadata_bytes)
 
-    def on_upload(self, file: UploadedFile) -> None:
-        self._put(file, file.size_bytes)
+    def on_upload(self, file: UploadedFile, *, is_kept: bool = False) -> None:
+        self._put(file, ENTRY_BYTES if is_kept else file.size_bytes)
 
     def on_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
         self._put(MessageEntry(step, kind, data), ENTRY_BYTES + len(json.dumps(data)))
 
-    def on_end(self, step: int, error: str) -> None:
+    def on_end(self, step: int, error: str, *, between_steps: bool = False) -> None:
         self._end_at_other_contract()
-        self._put(EndEntry(step, error))
+        self._put(EndEntry(step, error, between_steps))
         self._ended = True
 
 
@@ -280,20 +284,43 @@ class _Keep:
 _Job = _Start | _Keep | Written
 
 
+@dataclass(slots=True, eq=False)
+class _Queued:
+    """Hold a job in the queue; None if its recording has stopped meanwhile."""
+
+    job: _Job | None
+    size_bytes: int
+    time_ns: int
+    recording: _Recording | None
+
+
+class _Recording:
+    """Hold what is queued of one recording, and why it has stopped before its end."""
+
+    def __init__(self) -> None:
+        self.failure: UsageError | None = None
+        self.queued: set[_Queued] = set()
+        self.queued_bytes = 0
+
+
 class _WriterThread:
     """Write entries on a thread; any thread may call `put` and `put_keep`.
 
-    `failure` is why nothing is recorded any more, `descriptors` are those of the open file.
+    `unavailable` is why nothing can be recorded, `descriptors` are those of the open file.
     """
 
     def __init__(self, most_bytes: int, on_kept: Callable[[Kept], object]) -> None:
-        self.failure: UsageError | None = None
+        self.unavailable: UsageError | None = None
         self.descriptors: frozenset[int] = frozenset()
         self._on_kept = on_kept
         self._most_bytes = most_bytes
         self._queued_bytes = 0
+        # The recordings with queued entries.
+        self._recordings: set[_Recording] = set()
+        # The last warning, until a recording ends well.
+        self._reported = ""
         self._lock = threading.Lock()
-        self._jobs: queue.SimpleQueue[tuple[_Job, int, int] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Queued | None] = queue.SimpleQueue()
         # Set while the thread should not pause.
         self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reactor-recorder", daemon=True)
@@ -303,31 +330,36 @@ class _WriterThread:
     def half_empty(self) -> bool:
         return self._queued_bytes < self._most_bytes // 2
 
-    def put(self, job: _Job, size_bytes: int = ENTRY_BYTES) -> None:
-        """Queue a job; with too many bytes in the queue, stop recording."""
-        if self.failure is not None:
-            return
+    def put(self, recording: _Recording, job: _Job, size_bytes: int = ENTRY_BYTES) -> None:
+        """Queue a job of a recording; with too many bytes in the queue, stop the one that has most of them."""
+        stopped = []
         with self._lock:
-            # One entry alone may be larger, as an uploaded file.
-            full = self._queued_bytes > 0 and self._queued_bytes + size_bytes > self._most_bytes
+            if recording.failure is not None:
+                return
+            queued = _Queued(job, size_bytes, time.time_ns(), recording)
+            recording.queued.add(queued)
+            recording.queued_bytes += size_bytes
+            self._recordings.add(recording)
             self._queued_bytes += size_bytes
+            # One entry alone may be larger, as an uploaded file.
+            while self._queued_bytes > max(self._most_bytes, size_bytes):
+                largest = max(self._recordings, key=lambda each: each.queued_bytes)
+                self._drop(largest, "the disk is too slow")
+                stopped.append(largest)
             if self._queued_bytes > FREE_SHARE * self._most_bytes:
                 self._hurry.set()
-        if full:
-            self._stop("the disk is too slow")
-            return
-        self._post(job, size_bytes)
+        if stopped:
+            self._report("the disk is too slow")
+        if recording not in stopped:
+            self._jobs.put(queued)
         if isinstance(job, _Start | ReloadedFiles):
             # The thread reads files of the project, which may change soon.
             self._hurry.set()
 
     def put_keep(self, job: _Keep) -> None:
         """Queue a job that is always answered."""
-        self._post(job, 0)
+        self._jobs.put(_Queued(job, 0, time.time_ns(), None))
         self._hurry.set()
-
-    def _post(self, job: _Job, size_bytes: int) -> None:
-        self._jobs.put((job, size_bytes, time.time_ns()))
 
     def close(self, timeout_s: float) -> None:
         """Write what is queued, and end the thread."""
@@ -337,31 +369,69 @@ class _WriterThread:
         if self._thread.is_alive():
             logger.warning("the recording lacks its end, which was not written within %g s", timeout_s)
 
-    def _stop(self, reason: str) -> None:
+    def _drop(self, recording: _Recording, reason: str) -> None:
+        """Stop a recording, and drop what is queued of it; the caller has the lock."""
+        hint = "begin a new session, which is recorded again"
+        recording.failure = UsageError(f"the recording has stopped: {reason}", hint=hint)
+        for queued in recording.queued:
+            # The thread has to know that another session has begun.
+            queued.job = queued.job if isinstance(queued.job, _Start) else None
+        recording.queued.clear()
+        self._queued_bytes -= recording.queued_bytes
+        recording.queued_bytes = 0
+        self._recordings.discard(recording)
+
+    def _stop(self, recording: _Recording | None, reason: str) -> None:
         with self._lock:
-            before = self.failure
-            self.failure = UsageError(f"recording has stopped: {reason}", hint="restart to record again")
-        if before is None:
-            logger.warning("recording has stopped, the stream continues; restart to record again: %s", reason)
+            if recording is None or recording.failure is not None:
+                return
+            self._drop(recording, reason)
+        self._report(reason)
+
+    def _report(self, reason: str) -> None:
+        before, self._reported = self._reported, reason
+        if before != reason:
+            logger.warning("the recording has stopped, the session continues; the next one is recorded: %s", reason)
+
+    def _take(self, queued: _Queued) -> _Job | None:
+        """Free the room of a job, and return it."""
+        recording = queued.recording
+        with self._lock:
+            if recording is not None and queued in recording.queued:
+                recording.queued.remove(queued)
+                recording.queued_bytes -= queued.size_bytes
+                self._queued_bytes -= queued.size_bytes
+                if not recording.queued:
+                    self._recordings.discard(recording)
+            return queued.job
 
     def _run(self) -> None:
         session: SessionFile | None = None
+        # The recording that is in this file.
+        current: _Recording | None = None
         while (queued := self._jobs.get()) is not None:
-            job, size_bytes, time_ns = queued
-            with self._lock:
-                self._queued_bytes -= size_bytes
+            job = self._take(queued)
+            if isinstance(job, _Start):
+                if session is not None:
+                    session.close()
+                session, current = None, queued.recording
             try:
                 if isinstance(job, _Keep):
-                    self._on_kept(self._keep(job, session, time_ns))
-                elif self.failure is None:
-                    session = self._write(job, session, time_ns)
+                    self._on_kept(self._keep(job, session, current, queued.time_ns))
+                elif isinstance(job, _Start):
+                    session = None if current is None or current.failure is not None else _open(job)
+                # A thread of the author may still read an input when its session has ended.
+                elif job is not None and queued.recording is current and session is not None and session.is_open:
+                    session.write(job, queued.time_ns, flush=self._jobs.empty())
+                    if isinstance(job, EndEntry):
+                        self._reported = ""
             except OSError as error:
-                self._stop(str(error))
+                self._stop(current, str(error))
             # The thread has to answer every keep.
             except Exception as error:
                 logger.exception("the recorder failed")
-                self._stop(f"{type(error).__name__}: {error}")
-            if self.failure is not None and session is not None:
+                self._stop(current, f"{type(error).__name__}: {error}")
+            if current is not None and current.failure is not None and session is not None:
                 # This frees the space of a temporary file.
                 session.close()
                 session = None
@@ -373,28 +443,11 @@ class _WriterThread:
         if session is not None:
             session.close()
 
-    def _write(self, job: _Start | Written, session: SessionFile | None, time_ns: int) -> SessionFile | None:
-        """Write one entry, or start a file; return the session that is recorded from now on."""
-        if isinstance(job, _Start):
-            if session is not None:
-                session.close()
-            return SessionFile(
-                job.header,
-                job.options.directory,
-                job.project,
-                job.sources,
-                temporary=job.options.only_kept,
-                most_temporary_bytes=job.most_temporary_bytes,
-            )
-        # A thread of the author may still read an input when its session has ended.
-        if session is not None and session.is_open:
-            session.write(job, time_ns, flush=self._jobs.empty())
-        return session
-
-    def _keep(self, job: _Keep, session: SessionFile | None, time_ns: int) -> Kept:
+    def _keep(self, job: _Keep, session: SessionFile | None, current: _Recording | None, time_ns: int) -> Kept:
         try:
-            if self.failure is not None:
-                raise self.failure
+            failure = self.unavailable if current is None else current.failure
+            if failure is not None:
+                raise failure
             if session is None:
                 raise UsageError("no session has started")
             path = session.keep(time_ns)
@@ -412,6 +465,17 @@ class _WriterThread:
         if message:
             logger.warning("%s", message)
         return Kept(job.session, str(path), message, hint)
+
+
+def _open(start: _Start) -> SessionFile:
+    return SessionFile(
+        start.header,
+        start.options.directory,
+        start.project,
+        start.sources,
+        temporary=start.options.only_kept,
+        most_temporary_bytes=start.most_temporary_bytes,
+    )
 
 
 def _sent_values(array: object) -> SentValues:

@@ -81,6 +81,8 @@ class ModelSession:
         self.reset_by = None if former is None else former.reset_for
         self.reset_for: StepRequest | None = None
         self.clients: dict[str, ClientInfo] = {client.id: client} if former is None else former.clients
+        # The ids of those that have joined, until their hooks are due: what others did before comes first.
+        self.joining: set[str] = set() if former is None else former.joining
         # Those that have left, until their @disconnected is due: the events that they have sent before come first.
         self.leaving: dict[str, ClientInfo] = {} if former is None else former.leaving
         self.deserted = False
@@ -121,6 +123,11 @@ class ModelSession:
     def controller(self) -> ClientInfo:
         """Return the controller; without one, the client that has started the session."""
         return next((each for each in self.clients.values() if each.role == "controller"), self.client)
+
+    @property
+    def joined(self) -> list[ClientInfo]:
+        """Return the clients that are there, without those whose hooks are still to come."""
+        return [each for each in self.clients.values() if each.id not in self.joining]
 
     def find_sender(self, event: ClientEvent) -> ClientInfo:
         """Return the client that has sent an event; an unknown connection is that of a controller that has resumed."""
@@ -167,11 +174,14 @@ class ModelSession:
         if self.log is not None:
             self.log.on_error(self.steps, error)
 
-    def end_log(self, error: str = "") -> None:
-        """Report nothing of this session from now on; `error` is the message of the exception that ended it."""
+    def end_log(self, error: str = "", *, between_steps: bool = False) -> None:
+        """Report nothing of this session from now on; `error` is the message of the exception that ended it.
+
+        One that came `between_steps` is not from the model's code, as when a process of a runner died.
+        """
         log, self.log = self.log, None
         if log is not None:
-            log.on_end(self.steps, error)
+            log.on_end(self.steps, error, between_steps=between_steps)
 
     def begin_anew(self, request: StepRequest) -> None:
         """Stop this session so that another begins with the same clients, for a request with `reset`."""

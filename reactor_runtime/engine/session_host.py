@@ -326,12 +326,13 @@ class SessionHost:
             session.end_log()
             session, raised = await self._run_until_reset(start, session)
         failure = None
-        raised = raised or self._host.lost
+        lost = None if raised is not None else self._host.lost
+        raised = raised or lost
         if raised is not None:
             failure = author.session_failure(raised, self._project)
             at = failure.where or "-"
             logger.error("the session failed id=%s at=%s", session.id, at, exc_info=errors.from_author(raised))
-        session.end_log("" if failure is None else failure.message)
+        session.end_log("" if failure is None else failure.message, between_steps=lost is not None)
         self._ids.end_session(session.id)
         if self._trace is not None:
             self._trace.flush(session.id)
@@ -391,14 +392,15 @@ class SessionHost:
             _send=lambda message: self.runtime.send(message, client),
         )
 
-    def _on_step_timed(self, seconds: float, frames: int) -> None:
+    def _on_step_timed(self, seconds: float, frames: int, sessions: int) -> None:
         """Measure a step of a stepped session, or of a model that has a rate to keep."""
         if self._host.capacity is None:
             return
         if self._current is not None and self._current[0].stepped:
             self._host.capacity.add_step(self._index, seconds, UNPACED)
         elif not self._emitter.pace.adaptive:
-            self._host.capacity.add_step(self._index, seconds, frames / self._emitter.pace.schedule.fps)
+            shown_s = frames / self._emitter.pace.schedule.fps
+            self._host.capacity.add_step(self._index, seconds, shown_s, sessions)
 
     def _serve_copy(self) -> None:
         """Serve a fresh copy of the loaded model, if several sessions share it."""
@@ -414,16 +416,23 @@ class SessionHost:
         self._ids.begin_session(session.id, session.client.id)
         self._current = session, dispatcher
         self.runtime.begin_session(session)
-        self._moderation.begin_session(session, lambda checked: self._accept(checked, dispatcher.accept))
         if self.reloader is not None:
             self.reloader.begin_session()
         if session.reset_by is None:
             self.uploads.begin_session(session.id)
+            self._moderation.begin_session(session, self._accept_moderated)
+        else:
+            self._moderation.continue_session(session)
         self._file_hook.begin_session(session, dispatcher)
         if session.seed is not None:
             session.seed_generators(session.seed)
         if session.log is not None:
             session.log.on_begin()
+            if session.reset_by is not None:
+                # What came before the reset belongs to this session too, and its log knows nothing of it.
+                for file in self.uploads.files:
+                    session.log.on_upload(file, is_kept=True)
+                dispatcher.log_clients()
         self._end_watch.on_start(session.id)
         self.first_step.start_timer()
         ended_by = None
@@ -438,10 +447,10 @@ class SessionHost:
         if session.generators is not None:
             session.generators.end_session(session.id)
         self._end_watch.on_end()
-        self._moderation.end_session()
         self.runtime.end_session()
         if session.reset_for is None or ended_by is not None:
             self._current = None
+            self._moderation.end_session()
             self._file_hook.end_session()
             self.uploads.clear()
         return ended_by
@@ -466,7 +475,7 @@ class SessionHost:
                 self._emitter.credit(message)
             case ipc.StepRequest():
                 if current is not None and current[0].id == message.session:
-                    self._accept_request(*current, message)
+                    self._accept_request(current[0], message)
             case ipc.StartSession():
                 self._starts.put_nowait(message)
             case ipc.StopSession():
@@ -492,13 +501,19 @@ class SessionHost:
                     if message.paused:
                         # The answers would go to a connection that is lost.
                         self._driver.drop_requests()
+                        self._moderation.drop_requests()
             case ipc.ClientMedia():
                 self.inputs.push_media(message)
 
-    def _accept_request(self, session: ModelSession, dispatcher: Dispatcher, request: ipc.StepRequest) -> None:
+    def _accept_request(self, session: ModelSession, request: ipc.StepRequest) -> None:
+        def accept() -> None:
+            current = self._current
+            if current is not None and not current[1].accept_request(read_request(request)):
+                self._sink.send(refuse(request, ErrorCode.RATE_LIMITED, TOO_MANY_REQUESTS))
+
         if not session.stepped:
             self._sink.send(refuse(request, ErrorCode.NOT_READY, NOT_STEPPED))
-        elif not dispatcher.accept_request(read_request(request)):
+        elif not self._moderation.accept_request(len(request.data_json), accept):
             self._sink.send(refuse(request, ErrorCode.RATE_LIMITED, TOO_MANY_REQUESTS))
 
     def _end_waits(self, session: ModelSession) -> None:
@@ -513,6 +528,10 @@ class SessionHost:
         session.clients[client.id] = client
         if known is None or known.seat != client.seat:
             dispatcher.accept_change(ClientChange(client, joined=True, was_there=known is not None))
+
+    def _accept_moderated(self, checked: CheckedEvent) -> None:
+        if self._current is not None:
+            self._accept(checked, self._current[1].accept)
 
     def _accept(self, checked: CheckedEvent, accept: Callable[[CheckedEvent], object]) -> None:
         """Pass an event on; check it again if the contract has changed since it was checked."""

@@ -74,14 +74,17 @@ class SessionLog(Protocol):
         `items` is None if the read was cancelled. Reads are counted from the start of the session or the last reload.
         """
 
-    def on_upload(self, file: UploadedFile) -> None:
-        """Receive a file that a client uploaded."""
+    def on_upload(self, file: UploadedFile, *, is_kept: bool = False) -> None:
+        """Receive a file that a client uploaded, or one that is in memory since the session before a reset."""
 
     def on_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
         """Receive a message of the model, or one that a handler returned as its reply."""
 
-    def on_end(self, step: int, error: str) -> None:
-        """Receive the end of the session; `error` is the message of the exception that ended it, or ""."""
+    def on_end(self, step: int, error: str, *, between_steps: bool = False) -> None:
+        """Receive the end of the session; `error` is the message of the exception that ended it, or "".
+
+        One that came `between_steps` is not from the model's code, as when a process of a runner died.
+        """
 
 
 class SessionLogs(Protocol):

@@ -54,7 +54,7 @@ class SessionState:
             if self._served.contract.has_seats:
                 # The author's code may have assigned something else.
                 self._model.seats = self.seats
-            for client in session.clients.values():
+            for client in session.joined:
                 self._seat(client)
             specs, states = self._specs(self._served.contract), self._states()
             self._sent = [

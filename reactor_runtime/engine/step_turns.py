@@ -125,11 +125,14 @@ class StepTurn:
     """Take the turns of the sessions of one slot.
 
     `due_at` is when the frames of the next step are due, `wanted_at` since when the step could begin. `on_timed` gets
-    the seconds that each step took, and its number of frames.
+    the seconds that each step took, its number of frames, and how many sessions were in its batch.
     """
 
     def __init__(
-        self, turns: StepTurns, session: int, on_timed: Callable[[float, int], None] = lambda _seconds, _frames: None
+        self,
+        turns: StepTurns,
+        session: int,
+        on_timed: Callable[[float, int, int], None] = lambda _seconds, _frames, _sessions: None,
     ) -> None:
         self.due_at = self.wanted_at = 0.0
         self.on_timed = on_timed

@@ -5,13 +5,15 @@ import { byId, setText } from "./dom.js";
 const VIEWING = "View only";
 const SHARED = "Everyone has the controls";
 const MARKS = { failed: "✕", offline: "○", ended: "○" };
+// By close code, or by the reason of an end.
 const CLOSED = {
   1000: ["ended", "Session ended"],
   1001: ["ended", "The server is stopping"],
   1012: ["ended", "The server is restarting"],
   1011: ["failed", "The model failed"],
   1013: ["offline", "The server is full"],
-  4401: ["offline", "The server requires a valid token"],
+  refused: ["offline", "The server refuses this page"],
+  unreachable: ["offline", "The server can't be reached"],
 };
 
 // After these the page does not connect by itself.
@@ -59,13 +61,13 @@ const descriptions = {
     button: "Yes, go on",
   }),
   ended: ({ reason = "", detail }) => {
-    const [phase, headline] = CLOSED[/^(model_|failed)/.test(reason) ? 1011 : 1000];
+    const [phase, headline] = CLOSED[reason] ?? CLOSED[/^(model_|failed)/.test(reason) ? 1011 : 1000];
     // The message is for viewers too.
     const told = reason === "idle" ? "You were idle" : withoutPrefix(detail) || reason;
     return { phase, headline, detail: told, button: AGAIN.includes(reason) && "Play again" };
   },
   reconnecting: ({ code, detail, retryAt }) => {
-    const [phase, headline] = CLOSED[code] ?? ["offline", "The server can't be reached"];
+    const [phase, headline] = CLOSED[code] ?? CLOSED.unreachable;
     return { phase, headline, detail: withoutPrefix(detail), next: "Reconnecting", at: retryAt };
   },
 };

@@ -183,10 +183,14 @@ class FrameEntry:
 
 @dataclass(frozen=True, slots=True)
 class EndEntry:
-    """Record the end of a session after `step` steps, with the message of the error that ended it, or ""."""
+    """Record the end of a session after `step` steps, with the message of the error that ended it, or "".
+
+    The next step raised the error, unless it came `between_steps`, as from the death of a process of a runner.
+    """
 
     step: Count
     error: str = ""
+    between_steps: bool = False
 
 
 @dataclass(frozen=True, slots=True)

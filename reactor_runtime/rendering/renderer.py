@@ -123,8 +123,8 @@ class Renderer(Studio[Model]):
 
     @property
     def refusal(self) -> str:
-        """Return why the model skips its steps now; "" if it does not."""
-        return self._slot.refusal
+        """Return why the model has skipped all its steps; "" if it has made one."""
+        return "" if self._made else self._slot.refusal
 
     @classmethod
     def load(
@@ -181,7 +181,8 @@ class Renderer(Studio[Model]):
                 return
             progress = progress if progress[0] == self._made else (self._made, end_s)
             if self._most_steps is not None and end_s - progress[1] > PATIENCE_S:
-                reason = f": it skips its steps: {self.refusal}" if self.refusal else ""
+                refusal = self._slot.refusal
+                reason = f": it skips its steps: {refusal}" if refusal else ""
                 message = f"the model has made {self._made} of {self._most_steps} steps, and none in {PATIENCE_S:g} s"
                 raise ModelFailed(f"{message}{reason}", hint=NO_STEP_HINT)
 
@@ -211,7 +212,7 @@ class Renderer(Studio[Model]):
 
     def _on_step(self, output: object, compute_s: float) -> None:
         self.steps += 1
-        skipped = is_idle(output) and bool(self.refusal)
+        skipped = is_idle(output) and bool(self._slot.refusal)
         if not skipped:
             self._made += 1
             if self._on_made is not None:

@@ -245,10 +245,7 @@ class Service(Generic[S]):
                 return
             if count % 2 == 0:
                 self._operator.on_tick(self._backend.statistics)
-            loading = self._admission.slots.loading_message()
-            if loading is not None:
-                for client in self._admission.all_clients():
-                    client.send_message("reactor.session", loading)
+            self._admission.send_loading()
             for slot in self._admission.slots:
                 slot.send_progress()
                 if slot.engine.phase is EnginePhase.LOADING:

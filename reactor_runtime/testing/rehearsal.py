@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.styles.model import Model, number_of
+from reactor_runtime.authoring.styles.pipeline import is_idle
 from reactor_runtime.authoring.tracks.backlog import CAPACITY
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.author import load_failure, session_failure
@@ -25,6 +26,8 @@ from reactor_runtime.testing.studio import Studio
 
 # On the fake clock, which stands still while the model computes.
 PATIENCE_S = 10.0
+NO_FRAME = f"the model made no frame in {PATIENCE_S:g} s of its time"
+NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should make its first step by then"
 STEP_LIMIT_S = 60.0
 HEIGHT, WIDTH = 480, 640
 # So many images are sent, because a model may read several at once, and as much sound as an input buffer holds.
@@ -76,7 +79,7 @@ def rehearse(
                 if track.direction == "in":
                     for piece in test_media(track.kind, track.sample_rate):
                         studio.push_media(track.name, piece)
-            facts, warnings = studio.make_first_frame(PATIENCE_S)
+            facts, warnings = studio.make_first_frame()
         except BaseException as error:
             raise session_failure(error, project) from error
         if loaded is not None:
@@ -90,9 +93,36 @@ class _Rehearsal(Studio[Model]):
 
     _works_ahead: ClassVar[bool] = False
 
+    # Whether there was a step that the model has not skipped.
+    _has_stepped = False
+
     @property
     def contract(self) -> Contract:
         return self._contract
+
+    def make_first_frame(self) -> tuple[dict[str, Any] | None, list[ReactorError]]:
+        """Pass time until the first frame is made, or the first step of a model without output tracks.
+
+        Return the facts of the step that made it, and warnings.
+        """
+        recorder = self._recorder
+        has_output = any(track.direction == "out" for track in self._contract.tracks)
+        self._slot.pause_steps(False)
+        try:
+            self._wait.advance(
+                lambda: bool(recorder.frames or recorder.failures or (self._has_stepped and not has_output)), PATIENCE_S
+            )
+        finally:
+            self._slot.pause_steps(True)
+        self._wait.raise_failure()
+        if self._slot.refusal and not self._has_stepped:
+            return None, [ReactorError(f"the model skips its steps: {self._slot.refusal}", hint=NO_FRAME_HINT)]
+        if has_output and not recorder.frames:
+            return None, [ReactorError(NO_FRAME, hint=NO_FRAME_HINT)]
+        return self._slot.first_step.facts, list(recorder.warnings)
+
+    def _on_step(self, output: object, compute_s: float) -> None:  # noqa: ARG002  (what `Studio` declares)
+        self._has_stepped = self._has_stepped or not (is_idle(output) and self._slot.refusal)
 
 
 @contextlib.contextmanager

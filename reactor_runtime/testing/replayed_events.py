@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
 from reactor_runtime.authoring.contract import Contract
+from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import GivenConfig
 from reactor_runtime.engine.dispatch import HOST, JOINED, LEFT, CheckedEvent, check_event
+from reactor_runtime.engine.inputs.uploads import SessionUploads
 from reactor_runtime.engine.session_host import SessionHost
 from reactor_runtime.ipc.messages import ClientEvent, ClientJoined, ClientLeft, Pause
 from reactor_runtime.recording.entries import EventEntry
@@ -17,6 +19,27 @@ from reactor_runtime.testing.comparison import Comparison
 from reactor_runtime.testing.replayed_input import ReplayPosition
 
 SESSION = "s-1"
+
+
+class _RecordedUploads(Mapping[str, UploadedFile]):
+    """Map ids to the recorded files, and add one that an event refers to to the session, which keeps the newest 64."""
+
+    def __init__(self, recording: SessionRecording, session: SessionUploads) -> None:
+        self._entries = {each.id: each for each in recording.uploads}
+        self._session = session
+
+    def __getitem__(self, id: str) -> UploadedFile:
+        entry = self._entries[id]
+        if id not in self._session:
+            name, content_type = entry.name, entry.content_type
+            self._session.add(UploadedFile.received(id, entry.content, name=name, content_type=content_type))
+        return self._session[id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 class ReplayedEvents:
@@ -32,6 +55,7 @@ class ReplayedEvents:
         comparison: Comparison,
         configured: Callable[[str], GivenConfig],
     ) -> None:
+        self._recording = recording
         # The code that makes frames has to end, and to start again.
         self._reloading = False
         self._inputs = deque(each for each in recording.inputs if not (isinstance(each, EventEntry) and each.skipped))
@@ -42,11 +66,11 @@ class ReplayedEvents:
         self._position = position
         self._comparison = comparison
         self._configured = configured
-        self._attached: tuple[SessionHost, Contract] | None = None
+        self._attached: tuple[SessionHost, Contract, _RecordedUploads] | None = None
 
     def attach(self, host: SessionHost, contract: Contract) -> None:
         """Send to this host, whose model has this contract."""
-        self._attached = host, contract
+        self._attached = host, contract, _RecordedUploads(self._recording, host.uploads)
 
     def send_next(self) -> None:
         """Send the next event that is due, unless one is being handled, and pause the model until none is due.
@@ -66,7 +90,7 @@ class ReplayedEvents:
             self._send_event(event)
 
     def _send_event(self, event: EventEntry) -> None:
-        host, contract = self._parts
+        host, contract, uploads = self._parts
         if event.name in (JOINED, LEFT):
             self._change_clients(event)
             return
@@ -74,7 +98,7 @@ class ReplayedEvents:
             self._comparison.result.add_other(event.step, f"event {event.name} is of seat {event.seat}")
             return
         sent = ClientEvent(SESSION, event.client or self._client, None, event.name, event.data_json, seat=event.seat)
-        checked = check_event(contract.handled_events, sent, host.uploads)
+        checked = check_event(contract.handled_events, sent, uploads)
         if isinstance(checked, CheckedEvent):
             self._position.begin_event(waiting=False)
             host.receive_message(Pause(SESSION, True))
@@ -169,6 +193,6 @@ class ReplayedEvents:
         return self._reloading or (following is not None and self._comparison.outputs >= following.outputs)
 
     @property
-    def _parts(self) -> tuple[SessionHost, Contract]:
+    def _parts(self) -> tuple[SessionHost, Contract, _RecordedUploads]:
         assert self._attached is not None, "a studio is attached before it starts the session"
         return self._attached

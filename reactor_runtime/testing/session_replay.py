@@ -258,8 +258,9 @@ class _ReplayLog:
         self._reads: dict[str, list[StoredRead]] = defaultdict(list)
         for read in recording.reads:
             self._reads[read.track].append(read)
-        failed = recording.end is not None and bool(recording.end.error)
-        # A session that failed did so in the step after the last.
+        end = recording.end
+        # A session whose model failed did so in the step after the last.
+        failed = end is not None and bool(end.error) and not end.between_steps
         self._last_step = recording.steps + (1 if failed else 0)
         self._studio: _Attached | None = None
 
@@ -281,7 +282,7 @@ class _ReplayLog:
 
     @property
     def made_all_steps(self) -> bool:
-        """Return whether the recorded steps were made, and their events handled."""
+        """Return whether the recorded steps were made, with the one that failed, and their events handled."""
         return not self.progress.handling and (self.progress.step or 0) >= self._last_step
 
     def start_log(
@@ -294,9 +295,6 @@ class _ReplayLog:
 
     def on_begin(self) -> None:
         self.progress.begin()
-        for upload in self._recording.uploads:
-            file = UploadedFile.received(upload.id, upload.content, name=upload.name, content_type=upload.content_type)
-            self._attached.host.uploads.add(file)
         self._events.send_next()
 
     @property
@@ -346,12 +344,12 @@ class _ReplayLog:
 
     def on_read(self, step: int, track: str, call: int, items: Sequence[Item[Any]] | None) -> None: ...
 
-    def on_upload(self, file: UploadedFile) -> None: ...
+    def on_upload(self, file: UploadedFile, *, is_kept: bool = False) -> None: ...
 
     def on_message(self, step: int, kind: str, data: dict[str, Any]) -> None:
         self._comparison.compare_message(step, kind, data)
 
-    def on_end(self, step: int, error: str) -> None: ...
+    def on_end(self, step: int, error: str, *, between_steps: bool = False) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

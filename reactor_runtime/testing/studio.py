@@ -34,7 +34,7 @@ from reactor_runtime.engine.reload.modules import ProjectModules
 from reactor_runtime.engine.reload.reloader import ReloadSettings
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session_log import SessionLogs
-from reactor_runtime.errors import ReactorError, from_json
+from reactor_runtime.errors import from_json
 from reactor_runtime.ipc.messages import (
     ClientEvent,
     ClientJoined,
@@ -56,8 +56,6 @@ M = TypeVar("M", bound=Model)
 CLIENT = "c-1"
 # Seconds of the fake clock; no test waits longer.
 PATIENCE_S = 60.0
-NO_FRAME = "the model made no frame in {:g} s of its time"
-NO_FRAME_HINT = "a model that waits for an event first is fine; one that does not should make its first step by then"
 JOINED_AT_UNIX = 0.0
 
 
@@ -333,22 +331,6 @@ class Studio(Generic[M]):
             self._wait.for_seconds(seconds)
         finally:
             self._slot.pause_steps(True)
-
-    def make_first_frame(self, patience_s: float) -> tuple[dict[str, Any] | None, list[ReactorError]]:
-        """Pass time until the first frame is made, at most `patience_s`; return facts of the step, and warnings."""
-        self._need_session()
-        recorder = self._recorder
-        self._slot.pause_steps(False)
-        try:
-            done = self._wait.advance(lambda: bool(recorder.frames or recorder.failures), patience_s)
-        finally:
-            self._slot.pause_steps(True)
-        self._wait.raise_failure()
-        if not done:
-            refusal = self._slot.refusal
-            message = f"the model skips its steps: {refusal}" if refusal else NO_FRAME.format(patience_s)
-            return None, [ReactorError(message, hint=NO_FRAME_HINT)]
-        return self._slot.first_step.facts, list(recorder.warnings)
 
     def _on_started(self, started: Started) -> None:
         """Send what comes at the start of a session, before its first step."""

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntFlag
+from typing import Self
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.errors.codes import ErrorCode
@@ -41,6 +42,14 @@ class MediaHeader:
     applied: int = 0
     flags: int = 0
     metadata: bytes = b""
+
+    @property
+    def is_after_flush(self) -> bool:
+        return bool(self.flags & FrameFlag.AFTER_FLUSH)
+
+    def as_after_flush(self) -> Self:
+        """Return the header with the flag for the first frame after a flush."""
+        return replace(self, flags=self.flags | FrameFlag.AFTER_FLUSH)
 
     def pack(self) -> bytes:
         """Encode the fields from `version` on. Raises `ValueError` if they don't fit."""

@@ -32,6 +32,7 @@ class CloseCode(IntEnum):
     TOO_BIG = 1009
     MODEL_FAILED = 1011
     FULL = 1013
+    BAD_REQUEST = 4400
     BAD_TOKEN = 4401
     ORIGIN_NOT_ALLOWED = 4403
     NO_PONG = 4408

@@ -200,7 +200,6 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
             "A reload changed the model's tracks, events or messages.",
         ),
         "reactor.reload": (schema_of(ReloadMessage), "A reload was applied, has failed, or takes a while."),
-        "reactor.keep": (_keep(), "The answer to `reactor.keep`: the recording was saved, or can't be saved."),
         "reactor.stats": (_stats(), "Once a second: metrics of the model and of this client."),
         "reactor.pong": (
             record({"t": {"type": ["number", "string"]}, "server_us": COUNT}),
@@ -210,6 +209,12 @@ def from_server(*, replies: list[str]) -> dict[str, Schema]:
     described = {kind: message(kind, schema, text) for kind, (schema, text) in data.items()}
     described["reactor.reply"] = message(
         "reactor.reply", record({"n": NUMBER_OF_EVENT}, reply), "The event with this id was applied.", id_required=True
+    )
+    described["reactor.keep"] = message(
+        "reactor.keep",
+        _keep(),
+        "The answer to `reactor.keep`, with its id: the recording was saved, or can't be saved.",
+        id_required=False,
     )
     described["reactor.stepped"] = message(
         "reactor.stepped", _made(), "The steps that this id requested are made.", id_required=False

@@ -96,12 +96,12 @@ async def test_messages_of_a_step_come_before_its_frame(seed: RunningServer) -> 
     seed.wait_for_health("ready")
     async with controlling(seed.url) as controller:
         await begin(seed, controller)
-        for number in range(1, 20):
-            message = await controller.message("step_done")
-            assert message["data"] == {"number": number}
+        for _ in range(20):
             frame = await controller.frame()
             # A client may skip frames; a frame never comes before its message.
-            assert frame.header.seq < number
+            numbers = [text["data"]["number"] for text in controller.texts if text["type"] == "step_done"]
+            assert numbers == list(range(1, len(numbers) + 1))
+            assert frame.header.seq < len(numbers)
 
 
 async def test_a_paused_program_makes_no_frame_until_it_continues(seed: RunningServer) -> None:
@@ -286,9 +286,8 @@ async def test_sound_alone_is_paced_by_its_own_length(tmp_path: Path) -> None:
     assert [piece.header.seq for piece in pieces] == list(range(10))
     assert {(piece.samples, piece.sample_rate, piece.channels) for piece in pieces} == {(1920, 24_000, 1)}
     gaps = [second.header.pts_us - first.header.pts_us for first, second in itertools.pairwise(pieces)]
-    # 1920 samples last 80 ms: 12.5 pieces in a second. A busy machine may stall once, after which sound starts again.
-    assert sorted(gaps)[4] == pytest.approx(80_000, abs=2)
-    assert min(gaps) >= 79_998
+    # 1920 samples last 80 ms: 12.5 pieces in a second. A busy machine may stall, after which sound starts again.
+    assert min(gaps) == pytest.approx(80_000, abs=2)
 
 
 # Chunks

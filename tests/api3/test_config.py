@@ -74,7 +74,7 @@ async def test_a_file_is_passed_as_it_is_and_watched(project: Path) -> None:
             assert (await client.data("reactor.reload", status="applied"))["status"] == "applied"
             while (await client.frame()).level < 190:
                 pass
-        assert loaded(server)[-1] == (str(config), "200")
+        server.until(lambda: loaded(server)[-1] == (str(config), "200"), "load of the changed file")
 
 
 async def test_values_that_are_set_are_in_one_file_beside_it_that_survives_a_crash(project: Path) -> None:

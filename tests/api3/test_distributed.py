@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.distributed.conftest import ranks_start_beside_one_gpu  # noqa: F401  # a fixture for all tests here
 from tests.processes import PROC, alive, descendants, gone
 from tests.server.client import WireClient, client, controlling
 from tests.server.running import RunningServer, serving, started, write_project

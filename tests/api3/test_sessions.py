@@ -238,8 +238,10 @@ async def test_the_model_is_loaded_again_while_a_thread_of_it_runs(tmp_path: Pat
             async with controlling(server.url) as controller:
                 await controller.send("set_level", {"level": 13})
                 await controller.closed()
-        server.until(lambda: server.log.count("LOADED") == 2, "a second load")
+        server.until(lambda: server.log.count("LOADED") >= 2, "a second load")
         server.wait_for(r"was killed: it did not end within 0\.8 s, because of a thread")
+        # Without a client each new one fails like the first.
+        assert not has_client or server.log.count("LOADED") == 2
 
 
 async def test_an_exception_of_inference_ends_the_session_and_not_the_model(tmp_path: Path) -> None:
@@ -312,7 +314,7 @@ def test_the_commands_run_the_program(program: str, tmp_path: Path) -> None:
     assert (checked.code, checked.out.splitlines()[0]) == (0, "stub  model:Stub"), checked.err
     rendered = reactor("render", "--seconds", "0.5", "--out", "frames/", cwd=tmp_path)
     assert rendered.code == 0, rendered.err
-    measured = reactor("bench", "--seconds", "0.5", "--json", cwd=tmp_path)
+    measured = reactor("bench", "--seconds", "0.5", "--rounds", "1", "--json", cwd=tmp_path)
     assert (measured.code, json.loads(measured.out)["name"]) == (0, tmp_path.name), measured.err
 
 
@@ -356,7 +358,7 @@ async def test_a_resumed_connection_is_another_client_of_the_same_session(tmp_pa
             assert (await again.data("reactor.welcome"))["session"] == welcome["session"]
             assert (await again.data("reactor.session", phase="resumed"))["session"] == welcome["session"]
             assert (await snapshot(again))["level"] == 77
-            assert (await again.frame()).level > 60
+            assert (await again.frame(applied=1)).level > 60
 
 
 async def test_the_secret_of_a_controller_that_was_replaced_is_invalid(tmp_path: Path) -> None:

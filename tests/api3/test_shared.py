@@ -131,9 +131,9 @@ async def test_an_input_track_has_one_source(tmp_path: Path) -> None:
         async with controlling(server.url) as controller:
             async with client(server.url, role="viewer") as viewer:
                 await viewer.data("reactor.welcome")
-                await send_picture(viewer, 200)
+                # A source that is silent for five seconds is one no longer.
                 while (await controller.frame()).level < 190:
-                    pass
+                    await send_picture(viewer, 200)
                 await send_picture(controller, 20)
                 error = await controller.data("reactor.error")
                 assert error["code"] == "not_controller"

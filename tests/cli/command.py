@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +42,19 @@ def declared() -> dict[str, typer.core.TyperCommand]:
 
 def environment(**variables: str) -> dict[str, str]:
     """Return this process's environment, with the source tree importable from any directory."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", **variables}
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1", **variables}
+
+
+def without_progress(text: str) -> str:
+    """Leave out the lines of progress, which a command prints every 5 s on a slow machine."""
+    return re.sub(r"^[a-z ]+ … \d.*\n", "", text, flags=re.MULTILINE)
 
 
 def python(
     *arguments: str, cwd: Path, lines: str | None = None, timeout_s: float = TIMEOUT_S, **variables: str
 ) -> Outcome:
-    """Run Python, with `lines` as piped input."""
+    """Run Python, with `lines` as piped input; return its output without lines of progress."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
@@ -57,13 +65,13 @@ def python(
         timeout=timeout_s,
         check=False,
     )
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return Outcome(done.returncode, done.stdout, without_progress(done.stderr))
 
 
 def reactor(
     *arguments: str, cwd: Path, lines: str | None = None, timeout_s: float = TIMEOUT_S, **variables: str
 ) -> Outcome:
-    """Run `reactor` as a user does, in a fork of a process that has its modules imported.
+    """Run `reactor` as a user does, in a fork of a process that has its modules imported, as `python` does.
 
     With `variables`, which Python and packages may read as they start, it runs in a new process.
     """
@@ -82,7 +90,7 @@ def reactor(
             process.wait()
         stdout.seek(0)
         stderr.seek(0)
-        return Outcome(code, stdout.read().decode(), stderr.read().decode())
+        return Outcome(code, stdout.read().decode(), without_progress(stderr.read().decode()))
 
 
 def new_reactor(
@@ -90,6 +98,24 @@ def new_reactor(
 ) -> Outcome:
     """Run `reactor` in a new process, for tests of what its start imports, reads and opens."""
     return python("-m", "reactor_cli", *arguments, cwd=cwd, lines=lines, timeout_s=timeout_s, **variables)
+
+
+@contextlib.contextmanager
+def running_reactor(*arguments: str, cwd: Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """Run `reactor` in a new process with pipes for its output, and kill it at the end of the block."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "reactor_cli", *arguments],
+        cwd=cwd,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def run_pytest(project: Path) -> Outcome:

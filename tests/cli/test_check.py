@@ -117,11 +117,6 @@ def write(project: Path, files: dict[str, str | None]) -> None:
             (project / name).write_text(text)
 
 
-def without_progress(text: str) -> str:
-    """Leave out the lines on loading that `reactor run` prints every 5 s, as on a loaded machine."""
-    return re.sub(r"^loading … \d+ s.*\n", "", text, flags=re.MULTILINE)
-
-
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_check_prints_the_same_error_as_run(project: Path, fault: Broken) -> None:
     write(project, fault.files)
@@ -129,7 +124,7 @@ def test_check_prints_the_same_error_as_run(project: Path, fault: Broken) -> Non
     run = reactor("run", "--port", "0", *fault.arguments, cwd=project)
     assert (checked.code, checked.out) == (2, "")
     assert run.code == 2
-    assert checked.err == without_progress(run.err)
+    assert checked.err == run.err
     assert checked.err.startswith("error: ")
 
 
@@ -137,7 +132,7 @@ def test_check_prints_the_same_error_as_run(project: Path, fault: Broken) -> Non
 def test_a_process_that_ends_during_the_import_is_an_error(project: Path, last_words: str) -> None:
     write(project, source("class MyOutput", f"import os\n{last_words}\nclass MyOutput"))
     checked, run = (reactor(*command, cwd=project) for command in (["check"], ["run", "--port", "0"]))
-    assert (checked.code, checked.out, checked.err) == (4, "", without_progress(run.err))
+    assert (checked.code, checked.out, checked.err) == (4, "", run.err)
     assert "while the model was loading" in checked.err
     result = json.loads(reactor("check", "--json", cwd=project).out)
     assert (result["ok"], result["error"]["kind"]) == (False, "LoadError")
@@ -176,7 +171,7 @@ def test_verbose_prints_the_same_traceback_as_run(project: Path, name: str) -> N
     (fault,) = [each for each in FAULTS if each.name == name]
     write(project, fault.files)
     checked, run = (reactor(*command, "--verbose", cwd=project) for command in (["check"], ["run", "--port", "0"]))
-    assert checked.err == without_progress(run.err)
+    assert checked.err == run.err
     assert "Traceback" in checked.err
 
 
@@ -228,7 +223,7 @@ def test_imports_come_only_from_the_project(project: Path) -> None:
     checked, run = (
         new_reactor(*command, "..", cwd=project / "elsewhere") for command in (["check"], ["run", "--port", "0"])
     )
-    assert checked.err == without_progress(run.err)
+    assert checked.err == run.err
     assert "No module named 'beside'" in checked.err
 
 
@@ -287,7 +282,8 @@ def test_a_black_first_step_is_a_warning_with_its_line(project: Path) -> None:
     assert "yield np.zeros((4, 6, 3), np.uint8)" in outcome.err
     result = json.loads(reactor("check", "--step", "--json", cwd=project).out)
     assert [track["name"] for track in result["step"]["tracks"]] == ["main_video"]
-    (warning,) = result["warnings"]
+    # On a slow machine also of the time that the step took.
+    (warning,) = [each for each in result["warnings"] if "the first step took" not in each["message"]]
     assert warning["where"]["line"] == 1 + (project / "pipeline.py").read_text().splitlines().index(
         "        yield np.zeros((4, 6, 3), np.uint8)"
     )

@@ -3,15 +3,13 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import environment, reactor
+from tests.cli.command import reactor, running_reactor
 from tests.cli.terminal import terminal
 from tests.clips.reading import codecs_of, duration_s, frames_of
 from tests.clips.test_reading import video
@@ -154,17 +152,9 @@ def test_the_video_of_a_camera_is_not_replaced(project: Path) -> None:
     assert reactor("render", "--script", "inputs.yaml", "--out", "new.mp4", "--seconds", "1", cwd=project).code == 0
 
 
-@contextmanager
-def rendering(project: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a rendering of ten minutes, and kill it at the end of the block."""
-    command = [sys.executable, "-m", "reactor_cli", "render", "--seconds", "600", *arguments]
-    with subprocess.Popen(
-        command, cwd=project, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+def rendering(project: Path, *arguments: str) -> AbstractContextManager[subprocess.Popen[str]]:
+    """Render ten minutes, or until the end of the block."""
+    return running_reactor("render", "--seconds", "600", *arguments, cwd=project)
 
 
 def wait_for(path: Path) -> None:

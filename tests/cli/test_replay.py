@@ -249,13 +249,22 @@ def test_the_clip_of_a_session_with_seats_shows_the_first(tmp_path: Path) -> Non
 @pytest.mark.process
 def test_an_interrupt_ends_the_clip_of_an_async_model_after_the_step(project: Path) -> None:
     change(project, "def inference", "async def inference")
-    change(project, "            yield", "            time.sleep(0.2)\n            yield")
-    change(project, "import numpy", "import time\nimport numpy")
+    # All steps but the first two wait for the file `go`.
+    wait = "            steps += 1\n            while steps > 2 and not pathlib.Path('go').exists():\n"
+    change(project, "            yield", f"{wait}                time.sleep(0.01)\n            yield")
+    change(project, "        while True:", "        steps = 0\n        while True:")
+    change(project, "import numpy", "import pathlib\nimport time\nimport numpy")
     command = [sys.executable, "-m", "reactor_cli", "replay", "hashes.mcap", "--out", "clip.mp4"]
     with subprocess.Popen(command, cwd=project, env=environment(), stderr=subprocess.PIPE, encoding="utf-8") as process:
         wait_for(project / "clip.mp4")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=TIMEOUT_S)
+        assert process.stderr is not None
+        err = ""
+        while "stopping" not in err:
+            err += next(process.stderr)
+        (project / "go").touch()
+        _, more = process.communicate(timeout=TIMEOUT_S)
+        err += more
     assert process.returncode == 130, err
     assert "stopping after this step; Ctrl-C again stops at once" in err
     assert "failed" not in err

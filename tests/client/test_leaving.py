@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from reactor_runtime.client import connect
+from reactor_runtime.client import connect, connection
 from tests.client.fake_server import FakeServer
 from tests.timeouts import TIMEOUT_S
 
@@ -15,7 +15,8 @@ PIXELS = np.full((8, 8, 3), 222, np.uint8)
 MORE_THAN_SOCKETS_HOLD = b"\xff\xd8" + bytes(10_000_000)
 
 
-async def test_queued_items_are_sent_before_the_close() -> None:
+async def test_queued_items_are_sent_before_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "FLUSH_S", TIMEOUT_S)
     server = FakeServer()
     async with asyncio.timeout(TIMEOUT_S), server.open() as url:
         async with connect(url) as session:
@@ -25,7 +26,8 @@ async def test_queued_items_are_sent_before_the_close() -> None:
     assert (server.texts, len(server.pictures)) == (["move"], 1)
 
 
-async def test_queued_items_are_sent_before_a_blocking_session_closes() -> None:
+async def test_queued_items_are_sent_before_a_blocking_session_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "FLUSH_S", TIMEOUT_S)
     server = FakeServer()
 
     def program(url: str) -> None:

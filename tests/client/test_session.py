@@ -131,7 +131,9 @@ async def test_the_frame_after_a_reply_shows_the_event(url: str) -> None:
         assert frame.array.shape == (32, 48, 3)
         assert frame.array.mean() == pytest.approx(200, abs=3)
         assert frame.jpeg[:2] == b"\xff\xd8"
-        assert -50 < frame.delay_ms < 1000 * TIMEOUT_S
+        # The clock of the server is known to half a round trip.
+        assert session.rtt_ms is not None
+        assert -session.rtt_ms / 2 - 1 < frame.delay_ms < 1000 * TIMEOUT_S
         assert session.state == {"level": 200}
         assert session.input_delay_ms is not None
 
@@ -183,7 +185,8 @@ async def test_a_slow_reader_gets_the_newest_frame_and_skips_others(url: str) ->
             seen.append(frame.seq)
             if len(seen) == 4:
                 break
-            while session.arrived["main_video"] < frame.seq + 3:
+            arrived = session.arrived["main_video"]
+            while session.arrived["main_video"] < arrived + 2:
                 await _arrival(session)
         assert all(later - earlier >= 2 for earlier, later in itertools.pairwise(seen[1:]))
 
@@ -213,9 +216,13 @@ async def test_waiting_for_a_frame_raises_when_the_session_ends(url: str) -> Non
 async def test_sound_arrives_complete_and_in_order(url: str) -> None:
     async with connect(url) as session, asyncio.timeout(TIMEOUT_S):
         pieces = session.sound()
-        first, second = await anext(pieces), await anext(pieces)
+        received = [await anext(pieces) for _ in range(10)]
+    first = received[0]
     assert (first.sample_rate, first.array.shape, first.array[0, 0]) == (48_000, (1, 1600), 7)
-    assert second.pts_s == pytest.approx(first.pts_s + 1600 / 48_000, abs=0.002)
+    assert [piece.seq for piece in received] == list(range(first.seq, first.seq + 10))
+    # A busy machine may stall, after which sound starts again.
+    gaps = [later.pts_s - earlier.pts_s for earlier, later in itertools.pairwise(received)]
+    assert min(gaps) == pytest.approx(1600 / 48_000, abs=0.002)
 
 
 async def test_published_media_reaches_the_model(url: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import av
 import pytest
 
 from reactor_runtime.client import Frame, Session, connect
-from tests.cli.command import reactor
+from tests.cli.command import running_reactor
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
 from tests.video import number_in, numbering_model
@@ -56,7 +58,9 @@ async def test_every_frame_of_video_shows_its_number(url: str) -> None:
     async with connect(url) as session:
         frames = await pieces(session, 40)
         check_numbers(frames)
-        assert session.stats.get("codec", "h264") == "h264"
+        async with asyncio.timeout(TIMEOUT_S):
+            while session.stats.get("codec") != "h264":
+                await session.connection.streams.changed.wait()
 
 
 async def test_a_requested_stream_begins_after_jpegs(url: str) -> None:
@@ -75,9 +79,19 @@ async def test_a_view_with_a_lower_rate_gets_video_that_can_be_decoded(url: str)
         check_numbers(await pieces(session, 10))
 
 
-def test_connect_saves_video_as_it_came(url: str, tmp_path: Path) -> None:
-    outcome = reactor("connect", url, "--seconds", "2", "--save", "out.mp4", cwd=tmp_path, PATH="/nowhere")
-    assert (outcome.code, "saved to out.mp4" in outcome.err) == (0, True)
+def sent_as_video(server: RunningServer) -> int:
+    """Return how many frames the server has sent as video to all its clients."""
+    counter = r'^reactor_frames_sent_total\{encoding="h264".*\} (\d+)'
+    return sum(map(int, re.findall(counter, server.get("/metrics")[1], re.MULTILINE)))
+
+
+def test_connect_saves_video_as_it_came(served: RunningServer, url: str, tmp_path: Path) -> None:
+    before = sent_as_video(served)
+    with running_reactor("connect", url, "--save", "out.mp4", cwd=tmp_path, PATH="/nowhere") as process:
+        served.until(lambda: sent_as_video(served) > before + 30, "video")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, "saved to out.mp4" in err) == (0, True)
     with av.open(str(tmp_path / "out.mp4")) as file:
         shown = [number_in(frame.to_ndarray(format="rgb24")) for frame in file.decode(video=0)]
     legible = [number for number in shown if number >= 0]

@@ -46,7 +46,7 @@ async function watch(session, row) {
 }
 
 const limited = (promise, name) =>
-  Promise.race([promise, new Promise((resolve) => setTimeout(resolve, 25_000, { hangs: name }))]);
+  Promise.race([promise, new Promise((resolve) => setTimeout(resolve, 90_000, { hangs: name }))]);
 const outcomes = await Promise.all(
   rows.map((row, number) =>
     limited(

@@ -13,7 +13,7 @@ import simplejpeg
 from tests.clients.fake_front import FakeFront
 from tests.clients.model import MODEL
 from tests.clients.node import node
-from tests.server.running import RunningServer, serving, write_project
+from tests.server.running import RunningServer, reserved_port, serving, write_project
 
 CLIENT = Path(__file__).parents[2] / "reactor_runtime" / "page" / "client"
 TESTS = Path(__file__).with_name("session.test.mjs")
@@ -29,16 +29,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 @pytest.mark.parametrize("name", re.findall(r'^test\("(.+?)"', TESTS.read_text(), re.M))
 def test_in_node(served: RunningServer, name: str) -> None:
-    picture = served.output.with_name("picture.jpg")
-    node(
-        "--test",
-        "--test-name-pattern",
-        f"^{re.escape(name)}$",
-        str(TESTS),
-        CLIENT=(CLIENT / "index.js").as_uri(),
-        SERVER=f"http://127.0.0.1:{served.port}",
-        PICTURE=str(picture),
-    )
+    with reserved_port() as port:
+        node(
+            "--test",
+            "--test-name-pattern",
+            f"^{re.escape(name)}$",
+            str(TESTS),
+            CLIENT=(CLIENT / "index.js").as_uri(),
+            SERVER=f"http://127.0.0.1:{served.port}",
+            PICTURE=str(served.output.with_name("picture.jpg")),
+            RESERVED_PORT=str(port),
+        )
     served.wait_for_health("ready")
 
 

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from reactor_runtime import manifest
 from reactor_runtime.cluster.front.fleet import WorkerFleet
 from reactor_runtime.cluster.front.scaling import Scaling
@@ -99,6 +101,9 @@ class Front:
     def url(self) -> str:
         return f"ws://127.0.0.1:{self.port}/ws"
 
+    def http(self) -> httpx.AsyncClient:
+        return http_of(f"http://127.0.0.1:{self.port}")
+
     @property
     def slots(self) -> list[WorkerSlot]:
         return list(self.fleet.admission.slots)
@@ -138,6 +143,11 @@ class Front:
         statistics()
 
     def on_exit(self) -> None: ...
+
+
+def http_of(url: str) -> httpx.AsyncClient:
+    """Return an HTTP client of a server, which waits for an answer as long as a test waits for anything."""
+    return httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S)
 
 
 @contextlib.asynccontextmanager

@@ -11,6 +11,8 @@ from reactor_runtime.cluster.placement.ray_placement import CONNECT_S
 from tests.server.running import RunningServer
 from tests.timeouts import TIMEOUT_S
 
+# On a busy machine Ray takes half a minute for each of the tries to load a model.
+RAY_S = 4 * TIMEOUT_S
 NOT_STARTED = "Ray can't be started on this machine: "
 
 

@@ -10,20 +10,19 @@ import ssl
 import time
 from pathlib import Path
 
-import httpx
 import pytest
-from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
+from reactor_runtime.cluster.front import remote_worker
 from reactor_runtime.cluster.tickets import TicketIssuer
 from reactor_runtime.errors import LoadError
 from reactor_runtime.server.options import Access, TurnLimits
 from reactor_runtime.server.security.certificate import pinned_context
 from reactor_runtime.wire.protocol import SUBPROTOCOL
-from tests.cluster.front import MODEL, Front, redirected, running_front, socket_of
+from tests.cluster.front import MODEL, Front, http_of, redirected, running_front, socket_of
 from tests.cluster.local_placement import SECRET
-from tests.server.client import WireClient, client, controlling
+from tests.server.client import WireClient, client, connect, controlling
 from tests.server.running import write_project
 from tests.server.security.test_certificate import make_certificate
 from tests.timeouts import TIMEOUT_S
@@ -47,7 +46,7 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
     async with running_front(project) as front, client(front.url) as controller:
         welcome = await controller.data("reactor.welcome")
         await controller.data("reactor.session", phase="started")
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+        async with front.http() as http:
             (slot,) = front.slots
             async with asyncio.timeout(TIMEOUT_S):
                 while slot.session is None or not slot.session.upload_key:  # noqa: ASYNC110  (no event reports it)
@@ -65,7 +64,7 @@ async def test_a_relayed_client_has_a_session_as_with_a_plain_server(project: Pa
             assert await second.place() == {"position": 1, "length": 1}
             refused = await second.ask("set_level", {"level": 1})
             assert refused["data"]["code"] == "not_controller"
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+            async with front.http() as http:
                 health = (await http.get("/health")).json()
                 assert (health["status"], health["waiting"], health["viewers"]) == ("busy", 1, 1)
                 (worker,) = health["engines"]
@@ -112,7 +111,7 @@ async def test_the_token_of_the_front_is_not_passed_on_with_a_file(project: Path
                 await asyncio.sleep(0.01)
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             slot._access.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+            async with front.http() as http:
                 query = {"token": token, "name": "a b.png", "key": key}
                 assert (await http.post("/uploads", params=query, content=b"12345")).status_code == 201
     assert heads[0].splitlines()[0].decode() == f"POST /uploads?key={key}&name=a+b.png HTTP/1.1"
@@ -174,7 +173,7 @@ async def test_a_redirected_client_goes_on_at_the_worker_with_a_ticket_for_one_c
             assert await refusal(url, ticket=of_ended.text) == "the session of the ticket is over"
             assert "connect to its front" in await refusal(url)
             assert "connect to its front" in await refusal(url, resume="x", token="y")
-        async with httpx.AsyncClient(base_url=redirect["url"]) as http:
+        async with http_of(redirect["url"]) as http:
             for path in ("/", "/metrics", "/schema", "/stream/main_video.mjpg", "/docs"):
                 assert (await http.get(path)).status_code == 401
             assert (await http.get("/metrics", headers={"Authorization": f"Bearer {SECRET}"})).status_code == 200
@@ -253,8 +252,10 @@ async def test_a_controller_returns_before_all_others_only_if_its_connection_bro
 
 @pytest.mark.parametrize("ends_by", ["SIGKILL", "SIGTERM", "its actor", "its node"])
 async def test_clients_of_a_lost_worker_wait_before_all_others_and_others_see_no_change(
-    project: Path, ends_by: str
+    project: Path, ends_by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A worker that is told to end closes its connection first, and may take long to end.
+    monkeypatch.setattr(remote_worker, "LOST_AFTER_S", TIMEOUT_S)
     async with running_front(project, workers=2) as front:
         redirect = await redirected(front)
         async with client(socket_of(redirect), ticket=redirect["ticket"]) as direct:

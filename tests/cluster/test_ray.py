@@ -19,14 +19,11 @@ import pytest
 from reactor_runtime.client import ClientError, ConnectionLost, connect
 from reactor_runtime.client.blocking import BlockingSession
 from reactor_runtime.cluster.front.serve import LOCAL_STARTS, remove_workers
-from tests.cluster.local_ray import NOT_STARTED, wait_for_local_ray
+from tests.cluster.local_ray import NOT_STARTED, RAY_S, wait_for_local_ray
 from tests.forks import ROOT
-from tests.processes import alive, ancestors, children, ended_after, gone
+from tests.processes import ancestors, children, ended_after, gone
 from tests.server.running import environment, started, write_project
 from tests.timeouts import TIMEOUT_S
-
-# On a busy machine Ray takes half a minute for each of the tries to load a model.
-RAY_S = 4 * TIMEOUT_S
 
 MODEL = """
 class MyState(InputState):
@@ -259,11 +256,14 @@ def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path, r
         assert list(ray_directory.glob("reactor-ray-*/session_2*"))
         server.process.send_signal(signal.SIGINT)
         assert server.ended() == 0, server.log
-        assert not any(alive(pid) for pid in chain[: chain.index(driver) + 1]), server.log
+        for pid in chain[: chain.index(driver) + 1]:
+            gone(pid)
         assert not list(ray_directory.iterdir())
         assert "Traceback" not in server.log
-        warnings = [line for line in server.log.splitlines() if "warn" in line and "no contact with Ray" not in line]
-        assert not warnings
+        # On a busy machine Ray may start late, answer late, or lose a worker.
+        expected = ("no contact with", "worker gone")
+        warnings = [line for line in server.log.splitlines() if "warn" in line]
+        assert not [line for line in warnings if not any(words in line for words in expected)]
 
 
 def test_the_project_is_used_where_it_is_on_the_nodes(tmp_path: Path, address: str) -> None:
@@ -326,7 +326,8 @@ def test_a_worker_without_a_free_port_ends_the_front_with_the_name_of_its_node(p
 def test_a_front_listens_and_logs_why_it_is_not_connected(project: Path) -> None:
     with started(project, *WORKERS, "--ray-address", "127.0.0.1:1") as server:
         server.wait_for("no contact with Ray, trying again: Ray at 127.0.0.1:1 can't be used", timeout_s=RAY_S)
-        assert server.health() == (503, {**server.health()[1], "detail": "connecting to the cluster"})
+        code, health = server.health()
+        assert (code, health["detail"]) == (503, "connecting to the cluster")
         assert "`ray status --address 127.0.0.1:1` shows" in server.log
         server.process.send_signal(signal.SIGINT)
         assert server.ended() == 0, server.log
@@ -340,7 +341,7 @@ def test_ray_that_does_not_start_is_started_twice_and_leaves_nothing(
     files.mkdir()
     monkeypatch.setenv("RAY_TMPDIR", str(files))
     with started(project, *WORKERS) as server:
-        assert server.ended() == 2, server.log
+        assert server.ended(timeout_s=RAY_S) == 2, server.log
         assert f"no contact with Ray, trying again: {NOT_STARTED}" in server.log
         assert server.log.count(NOT_STARTED) == 2
         assert "ray stop" not in server.log

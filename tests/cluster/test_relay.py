@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 from http import HTTPStatus
 
 import numpy as np
@@ -17,6 +18,7 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.encoding.encoded import MediaFile
 from reactor_runtime.server.encoding.encodings import ENCODINGS
+from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.containers import CONTAINERS, MP4, attach
 from reactor_runtime.wire.fragmented_mp4 import VideoMessage, write_message
@@ -25,6 +27,7 @@ from reactor_runtime.wire.messages import View
 from reactor_runtime.wire.protocol import CloseCode
 from tests.cluster.test_worker_socket import worker
 from tests.fakes import FakeClock
+from tests.server.admission_fixture import AdmissionFixture, phases, told
 from tests.server.client import picture
 from tests.server.encoding.png_encoding import PNG
 from tests.timeouts import TIMEOUT_S
@@ -107,6 +110,19 @@ async def test_what_does_not_fit_ends_the_relay_of_this_client_alone(first: byte
         assert not ends
         relay.pass_on(picture(2) + bytes(4 << 20), is_text=False)
     assert [(end.code, end.failure) for end in ends] == [(CloseCode.FULL, None)]
+
+
+async def test_how_loading_goes_is_sent_by_the_worker_of_a_relayed_client() -> None:
+    services = AdmissionFixture()
+    relayed, viewer = services.come(Role.VIEWER), services.come(Role.VIEWER)
+    await told(relayed), await told(viewer)
+    async with worker(waiting) as url:
+        relay = Relay(relayed, url, lambda _: None)
+        services.engine.phase = EnginePhase.LOADING
+        services.admission.send_loading()
+        assert (await phases(relayed), await phases(viewer)) == ([], ["loading"])
+        relay.close()
+    os.close(services.memory)
 
 
 async def test_many_small_messages_end_the_relay_too() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from websockets.asyncio.server import ServerConnection
 
+from reactor_runtime.cluster.front import worker_engine
 from reactor_runtime.cluster.front.relay import Relay
 from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.server.options import TurnLimits
@@ -20,7 +20,7 @@ from reactor_runtime.wire.protocol import MAX_VIEWER_BYTES
 from tests.cluster.front import MODEL, running_front, socket_of
 from tests.cluster.test_worker_socket import worker
 from tests.server.client import client, controlling, picture
-from tests.server.running import write_project
+from tests.server.running import reserved_port, write_project
 from tests.timeouts import TIMEOUT_S
 
 NOISE = """
@@ -67,18 +67,20 @@ async def test_a_session_that_can_not_be_resumed_ends_at_once_at_its_worker(proj
     limits = TurnLimits(resume_grace_s=TIMEOUT_S)
     async with running_front(project, limits=limits) as front, controlling(front.url) as controller:
         (slot,) = front.slots
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            port = closed.getsockname()[1]
-        address, slot._access.address = slot._access.address, f"http://127.0.0.1:{port}"
-        break_controllers(slot)
-        await controller.data("reactor.session", phase="lost")
+        with reserved_port() as closed:
+            address, slot._access.address = slot._access.address, f"http://127.0.0.1:{closed}"
+            break_controllers(slot)
+            await controller.data("reactor.session", phase="lost")
         slot._access.address = address
         await controller.data("reactor.session", phase="started")
         assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
         assert (slot.losses, slot.failed_in_a_row) == (0, 1)
 
 
-async def test_a_worker_that_accepts_and_breaks_again_at_once_is_not_tried_forever(project: Path) -> None:
+async def test_a_worker_that_accepts_and_breaks_again_at_once_is_not_tried_forever(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_engine, "RELAY_PAUSE_S", TIMEOUT_S)
     connections = 0
 
     async def accept_and_break(connection: ServerConnection) -> None:
@@ -240,6 +242,48 @@ async def test_a_worker_gets_no_more_waiting_clients_than_viewers(project: Path)
         assert len(front.slots[0].subscribers.clients) == 1
         await second.socket.close()
         await third.data("reactor.queue", position=1)
+
+
+async def test_a_client_that_waits_gets_no_start_and_no_end_of_the_sessions_of_others(project: Path) -> None:
+    async with (
+        running_front(project) as front,
+        controlling(front.url) as first,
+        client(front.url) as second,
+        client(front.url, watch="1") as third,
+    ):
+        await third.place(position=2)
+        before = await third.data("reactor.welcome")
+        await third.frame()
+        await first.socket.close()
+        after = await third.data("reactor.welcome")
+        assert after["session"] == (await second.data("reactor.session", phase="started"))["session"]
+        assert before["session"] not in (None, after["session"])
+        await third.frame()
+        await second.socket.close()
+        own = await third.data("reactor.session")
+        assert (own["phase"], own["session"] in (before["session"], after["session"])) == ("started", False)
+        welcomes = [text["data"]["role"] for text in third.texts if text["type"] == "reactor.welcome"]
+        assert welcomes == ["viewer", "viewer", "controller"]
+        assert [text["type"] for text in third.texts].count("reactor.session") == 1
+
+
+async def test_a_client_that_waits_keeps_its_connection_when_the_front_learns_late_of_the_start(project: Path) -> None:
+    async with (
+        running_front(project, max_viewers=1) as front,
+        controlling(front.url),
+        client(front.url, watch="1") as second,
+    ):
+        await second.frame()
+        (slot,) = front.slots
+        (watching,) = slot.subscribers.clients
+        relay = watching.upstream
+        assert relay is not None
+        async with asyncio.timeout(TIMEOUT_S):
+            while not slot.has_started:  # noqa: ASYNC110  (no event reports it)
+                await asyncio.sleep(0.01)
+        assert slot.status is not None
+        slot.on_status(slot.status, (), has_returned=True)
+        assert watching.upstream is relay
 
 
 async def test_viewers_go_on_with_the_next_worker_when_theirs_stops(project: Path) -> None:

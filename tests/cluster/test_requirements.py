@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reactor_runtime.client import connect
-from tests.cluster.local_ray import wait_for_local_ray
+from tests.cluster.local_ray import RAY_S, wait_for_local_ray
 from tests.server.running import started, write_project
 
 MODEL = """
@@ -67,7 +67,7 @@ def test_ray_installs_the_packages_of_the_model(project: Path, python: str) -> N
     (project / "requirements.txt").write_text(f"# Imported by the model.\n{wheel}\n\n")
     with started(project, "--on", "ray", "--requirements", str(project / "requirements.txt"), python=python) as server:
         wait_for_local_ray(server)
-        server.wait_for("ready in")
+        server.wait_for("ready in", timeout_s=RAY_S)
         with connect(f"http://127.0.0.1:{server.port}") as session:
             while session.state["level"] != 123:
                 session.frame()
@@ -78,7 +78,7 @@ def test_a_package_that_can_not_be_installed_ends_the_front_with_the_line_of_pip
     (project / "requirements.txt").write_text("no-such-package==3\n")
     with started(project, "--on", "ray", "--requirements", str(project / "requirements.txt"), python=python) as server:
         wait_for_local_ray(server)
-        assert server.ended() == 4
+        assert server.ended(timeout_s=RAY_S) == 4
         assert "3 workers have ended before they were ready" in server.log
         assert "can't install what the worker needs on " in server.log
         assert ": No matching distribution found for no-such-package==3" in server.log

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,17 @@ from reactor_runtime.errors import UsageError
 from reactor_runtime.manifest import Manifest
 from reactor_runtime.options.run_options import RunOptions
 from tests.cli.command import declared, reactor
+from tests.forks import ROOT
 from tests.server.running import write_project
 
+MODEL = """
+class MyModel(ReactorPipeline):
+    state: InputState
+
+    def inference(self):
+        while True:
+            yield gray(100)
+"""
 MANIFEST = Manifest(Path("project"), "a:B", "a", "B", "b", None)
 
 
@@ -124,6 +134,17 @@ def test_an_option_of_a_cluster_without_it_ends_the_command(tmp_path: Path) -> N
     done = reactor("run", str(tmp_path), "--worker-ports", "9000-9099", cwd=write_project(tmp_path, "").parent)
     assert done.code == 2
     assert "--worker-ports needs --on ray" in done.err
+
+
+def test_a_ray_that_can_not_be_imported_is_named_by_the_driver_which_alone_imports_it(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "ray.py").write_text("raise ImportError('libray.so is broken')")
+    path = os.pathsep.join((str(broken), str(ROOT)))
+    project = write_project(tmp_path / "project", MODEL)
+    done = reactor("run", "--on", "ray", "--port", "0", cwd=project, PYTHONPATH=path)
+    assert done.code == 2
+    assert "error: Ray can't be imported: libray.so is broken\nhint: pip install" in done.err
 
 
 def test_requirements_are_the_lines_of_the_file_without_comments(tmp_path: Path) -> None:

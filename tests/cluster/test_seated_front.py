@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
@@ -49,7 +48,7 @@ async def test_clients_of_a_room_are_in_the_seats_of_one_worker(project: Path, r
         assert await who(second) == {"seat": 1, "log": "+0+1"}
         async with connect(f"http://127.0.0.1:{front.port}", role="viewer", room="duel", seat=1) as viewer:
             await level(viewer, 57)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+        async with front.http() as http:
             snapshot = await http.get("/snapshot/main_video.jpg", params={"session": "duel", "seat": 3})
             assert (snapshot.status_code, (await http.get("/health")).json()["status"]) == (200, "busy")
 
@@ -156,7 +155,7 @@ async def test_a_viewer_of_a_room_that_opens_sees_no_other_room_of_the_worker(tm
         redirect = await redirected(front, room="two")
         async with (
             client(front.url, role="viewer", room="two") as viewer,
-            httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http,
+            front.http() as http,
         ):
             assert (await viewer.data("reactor.welcome"))["session"] is None
             assert (await http.get("/snapshot/main_video.jpg", params={"session": "two"})).status_code == 404

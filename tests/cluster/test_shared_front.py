@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-import httpx
 import pytest
 
 from reactor_runtime.client import connect
@@ -29,7 +28,7 @@ def ids_at(front: Front) -> set[str]:
 
 
 async def health(front: Front) -> dict[str, object]:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}", timeout=TIMEOUT_S) as http:
+    async with front.http() as http:
         return dict((await http.get("/health")).json())
 
 

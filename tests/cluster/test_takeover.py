@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from websockets.exceptions import InvalidStatus
 
@@ -145,7 +144,7 @@ async def test_a_front_listens_before_it_is_connected_and_then_finds_a_session_t
             controller.socket.transport.abort()
             await controller.closed()
         async with running_front(project, taken_over=[worker], connects=False, limits=limits) as front:
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+            async with front.http() as http:
                 ready = await http.get("/ready")
                 assert (ready.status_code, ready.text) == (503, "loading: connecting to the cluster\n")
                 health = (await http.get("/health")).json()
@@ -166,7 +165,7 @@ async def test_a_front_listens_before_it_is_connected_and_then_finds_a_session_t
             await front.until_ready()
             async with client(front.url, resume=secret) as back:
                 await resumed(back)
-            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+            async with front.http() as http:
                 assert "detail" not in (await http.get("/health")).json()
 
 
@@ -182,7 +181,7 @@ async def test_a_front_with_another_build_finishes_the_session_of_a_worker_and_s
             async with running_front(project, taken_over=[worker], build="later") as front:
                 async with controlling(front.url) as other:
                     assert abs((await other.frame()).level - 20) < 3
-                async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{front.port}") as http:
+                async with front.http() as http:
                     assert '"default": 20' in (await http.get("/schema")).text
                 assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
                 assert abs((await controller.frame(applied=1)).level - 50) < 3

@@ -37,9 +37,9 @@ def project(tmp_path: Path) -> Path:
 async def test_workers_with_and_without_a_session_end_orderly_when_the_front_drains(project: Path) -> None:
     async with running_front(project, workers=2, drain_timeout_s=TIMEOUT_S) as front:
         async with controlling(front.url) as controller:
+            (idle,) = [slot for slot in front.slots if slot.session is None]
             os.kill(os.getpid(), signal.SIGTERM)
             await controller.data("reactor.session", phase="stopping")
-            (idle,) = [slot for slot in front.slots if slot.session is None]
             await asyncio.wait_for(front.placement.processes[idle.worker].wait(), TIMEOUT_S)
             assert (await controller.ask("set_level", {"level": 50}))["data"] == {"n": 1}
         await asyncio.wait_for(front.task, TIMEOUT_S)

@@ -15,6 +15,7 @@ from reactor_runtime.cluster.messages import SeatStatus
 from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.wire.protocol import CloseCode
 from tests.cluster.simulation import Assignment, SimulatedWorker, Simulation
 from tests.server.admission_fixture import told
 
@@ -214,6 +215,21 @@ async def test_another_front_finds_the_seats_of_a_session() -> None:
         assert front.seated == [["a", "b", "c"]]
 
 
+async def test_another_front_keeps_the_seats_of_a_session_free_that_has_used_up_its_time() -> None:
+    async with seated_front(1, TurnLimits(max_session_s=60.0)) as front:
+        worker = await front.play("a", "b", room="duel")
+        assert worker.session is not None
+        worker.session = replace(worker.session, running_s=60.0)
+        await front.simulation.restart_front()
+        await front.wait(1.0)
+        await front.arrive("c")
+        await front.arrive("d", room="duel")
+        assert front.simulation.waiting == ["c", "d"]
+        # Another worker has started for c.
+        await front.wait(LOAD_S)
+        assert front.simulation.waiting == []
+
+
 async def test_a_seat_is_offered_again_after_a_loss_of_contact() -> None:
     async with seated_front(1) as front:
         worker = await front.play("a", room="duel")
@@ -320,3 +336,16 @@ async def test_the_turn_of_a_client_that_returns_to_its_seat_at_once_counts_for_
         assert await front.go("a2")
         assert front.seated == [["a2", "b", ""]]
         assert front.simulation.fleet.admission.wait_queue._turn_counts["127.0.0.1"] == 2
+
+
+async def test_a_client_that_came_before_the_workers_had_loaded_is_refused_a_seat_that_there_is_not() -> None:
+    front = SeatedFront(1, None)
+    await front.arrive("a", seat=SEATS)
+    await front.arrive("b", seat=SEATS - 1)
+    clients = front.simulation.clients
+    await front.wait(LOAD_S + 1)
+    codes = {name: None if client.closing is None else client.closing.code for name, client in clients.items()}
+    # One is refused, the other is sent to its worker.
+    assert codes == {"a": CloseCode.BAD_REQUEST, "b": CloseCode.SESSION_OVER}
+    assert [each.client for each in front.assigned] == ["b"]
+    await front.simulation.end()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.protocol import CloseCode
 from tests.cluster.simulation import STATUS, Assignment, SimulatedWorker, Simulation
 from tests.fakes import frame_of
+from tests.server.running import reserved_port
 from tests.timeouts import TIMEOUT_S
 
 LOAD_S = 20.0
@@ -154,14 +154,14 @@ async def test_a_viewer_takes_its_worker_out_of_service_only_if_it_can_not_be_re
 
 async def test_a_worker_whose_relays_fail_again_within_a_second_gets_no_client_for_a_second() -> None:
     async with one_worker() as front:
-        with socket.create_server(("127.0.0.1", 0)) as closed:
-            front.slot._access.address = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        front.simulation.arrive("a", follows_redirects=False)
-        async with asyncio.timeout(TIMEOUT_S):
-            while front.slot.engine.phase is EnginePhase.READY:
-                # The connections are real, and the statuses of the worker simulated.
-                await asyncio.sleep(0.01)
-                await front.wait()
+        with reserved_port() as closed:
+            front.slot._access.address = f"http://127.0.0.1:{closed}"
+            front.simulation.arrive("a", follows_redirects=False)
+            async with asyncio.timeout(TIMEOUT_S):
+                while front.slot.engine.phase is EnginePhase.READY:
+                    # The connections are real, and the statuses of the worker simulated.
+                    await asyncio.sleep(0.01)
+                    await front.wait()
         await front.wait(0.9)
         front.worker.report()
         await front.wait()

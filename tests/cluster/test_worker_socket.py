@@ -14,6 +14,7 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
+from reactor_runtime.cluster.front import worker_socket
 from reactor_runtime.cluster.front.worker_socket import WorkerSocket
 from reactor_runtime.wire.protocol import SUBPROTOCOL
 from tests.timeouts import TIMEOUT_S
@@ -73,7 +74,8 @@ async def test_what_is_sent_arrives() -> None:
     assert arrived == ["grüße", LARGE]
 
 
-async def test_a_close_reaches_a_worker_that_sends_all_the_time() -> None:
+async def test_a_close_reaches_a_worker_that_sends_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_socket, "CLOSING_S", TIMEOUT_S)
     closed: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
 
     async def handle(connection: ServerConnection) -> None:

@@ -1,6 +1,6 @@
 """Counts the calls of Python functions and builtins of running processes, on all of their threads.
 
-Processes that start with `variables` count between two signals, and write the counts to a file.
+Processes that start with `variables` count between two signals, and write a file at each: at the second the counts.
 """
 
 from __future__ import annotations
@@ -37,16 +37,14 @@ def profile(frame, event, argument):
 
 def toggle(*_):
     global counts
-    if counts is None:
-        counts = Counter()
-        sys.setprofile(profile)
-        return
     sys.setprofile(None)
-    found, counts = counts, None
+    found, counts = counts, Counter() if counts is None else None
     written = os.path.join({folder!r}, f"{{os.getpid()}}.new")
     with open(written, "w") as file:
-        json.dump([[*key, count] for key, count in list(found.items())], file)
+        json.dump([[*key, count] for key, count in list((found or {{}}).items())], file)
     os.replace(written, written.removesuffix("new") + "json")
+    if counts is not None:
+        sys.setprofile(profile)
 
 
 threading.setprofile(profile)
@@ -65,7 +63,7 @@ class PythonCalls:
         self.variables: Mapping[str, str] = {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}
 
     def toggle(self, pid: int) -> None:
-        """Start to count in a process, or end it."""
+        """Start to count in a process, or end it; done once the file is `written`."""
         os.kill(pid, SIGNAL)
 
     def written(self, pid: int) -> bool:

@@ -104,7 +104,7 @@ def test_a_game_server_is_allocated_during_a_session_and_shut_down_after_the_ser
     ):
         assert sidecar.states.get(timeout=TIMEOUT_S) == "/ready"
         assert sidecar.pinged.wait(TIMEOUT_S)
-        with connect(server.url):
+        with connect(server.url, open_timeout=TIMEOUT_S, ping_interval=None):
             assert sidecar.states.get(timeout=TIMEOUT_S) == "/allocate"
         assert sidecar.states.get(timeout=TIMEOUT_S) == "/ready"
         os.kill(server.process.pid, signal.SIGTERM)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.contract import Contract
-from reactor_runtime.interface import InputState, ReactorPipeline, event
+from reactor_runtime.interface import Idle, InputState, ReactorPipeline, event
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.testing import PipelineExecutor
 from tests.engine.rig import Picture
@@ -20,6 +20,10 @@ from tests.fakes import FakeClock
 
 class Level(InputState):
     level: int = 0
+
+
+class Speech(InputState):
+    frames: int = 0
 
 
 class Batched(ReactorPipeline):
@@ -34,8 +38,10 @@ class Batched(ReactorPipeline):
     fails = False
     gives_one = False
 
-    def load(self, config: dict[str, Any]) -> None:  # noqa: ARG002
+    def load(self, config: dict[str, Any]) -> None:
         self.sizes: list[int] = []
+        self.step_s = config.get("step_s", 0.010)
+        self.frames = config.get("frames", 0)
 
     @event(name="fail")
     def fail(self) -> None:
@@ -45,14 +51,15 @@ class Batched(ReactorPipeline):
         while True:
             self.sizes.append(len(sessions))
             if self.clock is not None:
-                self.clock.spend(0.010)
+                self.clock.spend(self.step_s)
             outputs = []
             for each in sessions:
                 if each.fails:
                     raise ValueError("in the batch")
                 each.count += 1
                 values = each.state.level, len(sessions), each.count % 256
-                outputs.append(Picture(video=np.array([[values] * 2] * 2, np.uint8)))
+                frame = np.array([[values] * 2] * 2, np.uint8)
+                outputs.append(Picture(video=np.stack([frame] * self.frames) if self.frames else frame))
             yield outputs
 
 
@@ -74,6 +81,137 @@ async def test_sessions_of_one_rate_are_made_in_one_batch_at_their_rate(tmp_path
         assert pixel(sink, -1)[:2] == (10 * slot, 4)
         counts = [pixel(sink, index)[2] for index in range(len(sink.shown))]
         assert counts == [number % 256 for number in range(1, len(counts) + 1)]
+    await sharing.stop()
+
+
+async def test_a_batch_that_takes_as_long_for_more_sessions_has_room_for_them(tmp_path: Path) -> None:
+    # Each alone would need 70 % of the time.
+    sharing = await Sharing.start(Batched, 4, tmp_path, step_s=0.035)
+    fitting = []
+    for slot in range(4):
+        await sharing.begin(slot)
+        await sharing.play(3.0)
+        fitting.append(sharing.sinks[0].of(ipc.Capacity)[-1].sessions)
+    assert fitting == [2, 3, 4, 4]
+    # A stall makes all late.
+    sharing.clock.spend(0.3)
+    await sharing.play(1.0)
+    sizes = sharing.host.served.model.sizes  # type: ignore[attr-defined]
+    await sharing.play(2.0)
+    assert sizes[-40:].count(4) >= 36
+    await sharing.stop()
+
+
+async def test_sessions_that_begin_within_a_block_of_the_others_have_the_same_batches(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 3, tmp_path, step_s=0.12, frames=4)
+    for slot in range(3):
+        await sharing.begin(slot)
+        await sharing.play(1.07)
+    await sharing.play(1.0)
+    sizes = sharing.host.served.model.sizes  # type: ignore[attr-defined]
+    await sharing.play(4.0)
+    # Of 200 ms: two batches would not fit.
+    assert sizes[-20:].count(3) >= 18
+    await sharing.stop()
+
+
+class Speaking(Batched):
+    """Makes a block of the frames that an event asks for, and nothing until then."""
+
+    state: Speech  # type: ignore[assignment]
+
+    def batch(self, sessions: list[Speaking]) -> Iterator[Any]:  # type: ignore[override]
+        while True:
+            outputs: list[Any] = []
+            for each in sessions:
+                frames, each.state.frames = each.state.frames, 0
+                outputs.append(Picture(video=np.zeros((frames, 2, 2, 3), np.uint8)) if frames else Idle)
+            yield outputs
+
+
+async def asked_s(sharing: Sharing, slot: int) -> float:
+    """Return the seconds from now until the next frame of a session that is asked for a block."""
+    since, before = sharing.clock.now(), len(sharing.sinks[slot].shown)
+    sharing.event(slot, "set_frames", frames=20)
+    await sharing.play(0.2)
+    return sharing.sinks[slot].shown[before].bundle.due - since
+
+
+async def test_a_session_that_answers_an_event_waits_for_no_block_of_another(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Speaking, 3, tmp_path)
+    await sharing.begin(0, 1)
+    await sharing.play(1.0)
+    sharing.event(0, "set_frames", frames=80)
+    await sharing.play(0.2)
+    assert await asked_s(sharing, 1) < 0.1
+    await sharing.stop()
+
+
+async def test_a_new_session_waits_for_no_block_of_a_session_that_has_ended(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 2, tmp_path, frames=80)
+    await sharing.begin(0)
+    await sharing.play(0.2)
+    await sharing.end(0)
+    await sharing.begin(1)
+    await sharing.play(0.2)
+    assert sharing.sinks[1].shown
+    await sharing.stop()
+
+
+async def test_a_new_session_waits_for_no_block_of_a_stepped_one(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Batched, 2, tmp_path, frames=80)
+    await sharing.begin(0, stepped=True)
+    sharing.step(0, level=1)
+    await sharing.play(0.2)
+    await sharing.begin(1)
+    await sharing.play(0.2)
+    assert sharing.sinks[1].shown
+    await sharing.stop()
+
+
+class Blocks(Batched):
+    """Makes blocks of as many frames as the level of a session, and single frames at level 0."""
+
+    def batch(self, sessions: list[Blocks]) -> Iterator[Any]:  # type: ignore[override]
+        while True:
+            yield [Picture(video=np.zeros((max(1, each.state.level), 2, 2, 3), np.uint8)) for each in sessions]
+
+
+async def test_a_session_of_single_frames_that_was_paused_waits_for_no_block(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Blocks, 2, tmp_path)
+    await sharing.begin(0, 1)
+    sharing.event(1, "set_level", level=80)
+    await sharing.play(5.0)
+    since = sharing.clock.now()
+    # Some of the pauses lie over the beginning of a block.
+    for _ in range(15):
+        sharing.send(0, ipc.Pause("s-0", True))
+        await sharing.play(0.3)
+        sharing.send(0, ipc.Pause("s-0", False))
+        await sharing.play(0.25)
+    assert max(gaps(sharing.sinks[0], since)) < 0.5
+    await sharing.stop()
+
+
+class Quiet(Batched):
+    """Makes frames at level 1 alone."""
+
+    sessions_per_model = 8
+
+    def batch(self, sessions: list[Quiet]) -> Iterator[Any]:  # type: ignore[override]
+        assert self.clock is not None
+        while True:
+            self.clock.spend(self.step_s)
+            yield [Picture(video=np.zeros((2, 2, 3), np.uint8)) if each.state.level else Idle for each in sessions]
+
+
+async def test_sessions_without_frames_are_none_of_a_batch(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Quiet, 8, tmp_path, step_s=0.04)
+    await sharing.begin(0, 1, 2)
+    sharing.event(0, "set_level", level=1)
+    await sharing.play(10.0)
+    # It plays with another one, and two wait.
+    assert sharing.sinks[0].of(ipc.Capacity)[-1].sessions == 2 + 2
     await sharing.stop()
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.values.jsonable import MOST_JSON_BYTES
-from reactor_runtime.engine.dispatch import MOST_WAITING, MOST_WAITING_BYTES, ClientChange, check_event, refusal
+from reactor_runtime.engine.dispatch import ClientChange, check_event, refusal
+from reactor_runtime.engine.seat_queue import MOST_WAITING, MOST_WAITING_BYTES
 from reactor_runtime.interface import (
     ClientInfo,
     CommandError,
@@ -19,8 +20,10 @@ from reactor_runtime.interface import (
     ModelMessage,
     ReactorModel,
     ReactorPipeline,
+    connected,
     event,
     joined,
+    session_started,
 )
 from reactor_runtime.ipc.messages import ClientEvent, EventApplied, EventRefused, MessageSent, StateChanged
 from tests.engine.rig import Bright, Picture, Plain, Rig, frame, log, rig_of
@@ -115,6 +118,49 @@ async def test_an_event_is_refused_while_1000_wait() -> None:
             rig.event("note", ticket, text="x")
         (refused,) = rig.sink.of(EventRefused)
         assert (refused.ticket, refused.code) == (MOST_WAITING, "rate_limited")
+
+
+class Seated(Handlers):
+    seats = 2
+
+
+async def test_the_events_of_one_seat_neither_delay_nor_refuse_those_of_another() -> None:
+    rig = Rig(Seated)
+    async with rig.running():
+        for ticket in range(MOST_WAITING + 1):
+            rig.event("note", ticket, _seat=1, text="flood")
+        for ticket in range(2):
+            rig.event("note", ticket, text=f"host {ticket}")
+        (refused,) = rig.sink.of(EventRefused)
+        assert refused.ticket == MOST_WAITING
+        await rig.play(0.2)
+    assert calls(rig)[:5] == ["flood", "host 0", "flood", "host 1", "flood"]
+    assert len(calls(rig)) == MOST_WAITING + 2
+
+
+async def test_viewers_that_come_all_the_time_do_not_delay_the_events_of_seats() -> None:
+    class Watched(Seated):
+        viewers = 0
+
+        @session_started
+        def on_session(self) -> None: ...
+
+        @connected
+        def on_client(self, client: ClientInfo) -> None:
+            if client.role == "viewer":
+                self.calls.append("viewer")
+            self.viewers += 1
+            viewer = ClientInfo(f"v-{self.viewers}", 0.0, role="viewer", seat=None)
+            rig.session.clients[viewer.id] = viewer
+            rig.dispatcher.accept_change(ClientChange(viewer, joined=True))
+
+    rig = Rig(Watched)
+    async with rig.running():
+        calls(rig).clear()
+        for number in range(2):
+            rig.event("note", _seat=1, text=f"note {number}")
+        await rig.play(1.0)
+    assert calls(rig)[:4] == ["viewer", "note 0", "viewer", "note 1"]
 
 
 async def test_an_event_is_refused_while_4_mib_wait_and_accepted_when_they_have_run() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reactor_runtime.engine.ipc_reader import MOST_EVENT_BYTES
+from reactor_runtime.engine.seat_queue import MOST_WAITING_BYTES
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.ipc.channel import Channel
 from reactor_runtime.ipc.framing import HEAD
@@ -96,7 +96,7 @@ def test_whatever_validation_raises_is_an_error_reply(channel: Channel, engine: 
 
 
 def test_the_limit_of_bytes_counts_only_events_that_wait(channel: Channel) -> None:
-    large = '{"to": {"x": 1}}' + " " * (MOST_EVENT_BYTES // 2)
+    large = '{"to": {"x": 1}}' + " " * (MOST_WAITING_BYTES // 2)
     for ticket in range(4):
         channel.send(ipc.ClientEvent("s-1", "c-1", ticket, "move", large))
         answers = (each for _, each in channel if isinstance(each, ipc.EventApplied | ipc.EventRefused))

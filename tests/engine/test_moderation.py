@@ -25,6 +25,7 @@ from reactor_runtime import (
     Video,
     VideoModel,
     command,
+    disconnected,
     event,
     get_ctx,
 )
@@ -37,8 +38,8 @@ from reactor_runtime.engine.moderation import LIMIT_S, Moderation
 from reactor_runtime.engine.served import ServedModel, Version
 from reactor_runtime.engine.session import ModelSession
 from reactor_runtime.errors import ClassError
-from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Shutdown, StartSession
-from reactor_runtime.testing import Studio
+from reactor_runtime.ipc.messages import ClientEvent, EventRefused, Shutdown, StartSession, StepRequest
+from reactor_runtime.testing import PipelineExecutor, Studio
 from tests.fakes import CollectingSink, FakeClock, settle
 from tests.timeouts import TIMEOUT_S
 
@@ -261,6 +262,58 @@ async def test_events_of_one_client_stay_in_order_and_others_do_not_wait() -> No
         unit.model.go.set()
         await unit.settled(4)
         assert unit.accepted == ["c-2 other 1", "c-1 wait", "c-1 first 1", "c-1 hello 2"]
+
+
+async def test_requests_for_steps_wait_behind_events_of_their_client_until_it_is_gone() -> None:
+    async with moderated() as unit:
+        assert unit.moderation.accept_request(2, lambda: unit.accepted.append("first"))
+        unit.send("set_prompt", prompt="wait")
+        assert unit.moderation.accept_request(2, lambda: unit.accepted.append("dropped"))
+        unit.moderation.drop_requests()
+        assert unit.moderation.accept_request(2, lambda: unit.accepted.append("second"))
+        unit.send("set_speed", speed=2)
+        assert unit.accepted == ["first"]
+        unit.model.go.set()
+        await unit.settled(4)
+        assert unit.accepted == ["first", "c-1 wait", "second", "c-1 2.0"]
+
+
+class Stepped(World):
+    @disconnected
+    def left(self) -> None:
+        self.go.set()
+
+    def inference(self) -> Iterator[Picture]:
+        for picture in super().inference():
+            self.log.append("step")
+            yield picture
+
+
+def send_without_waiting(executor: PipelineExecutor[Stepped], text: str) -> None:
+    sent = ClientEvent(executor._session, "c-1", 77, "begin", json.dumps({"text": text}))
+    checked = check_event(executor._host.served.contract.events, sent)
+    assert isinstance(checked, CheckedEvent)
+    executor._host.receive_message(checked)
+
+
+def test_a_step_is_made_after_the_events_that_were_sent_before_it() -> None:
+    with PipelineExecutor(Stepped) as executor:
+        executor.connect(stepped=True)
+        send_without_waiting(executor, "wait")
+        executor._host.receive_message(StepRequest(executor._session, "c-1", 78, 1, "{}", False, None))
+        executor.model.go.set()
+        executor.step(1)
+        assert executor.model.log == ["wait with a cat 1", "step", "step"]
+
+
+def test_a_value_that_is_decided_about_during_a_reset_is_applied_after_it() -> None:
+    with PipelineExecutor(Stepped) as executor:
+        executor.connect(stepped=True)
+        executor._host.receive_message(StepRequest(executor._session, "c-1", 76, 1, "{}", True, None))
+        send_without_waiting(executor, "wait")
+        executor.step(1)
+        assert executor.model.log == ["step", "wait with a cat 1", "step"]
+        assert 77 in executor._recorder.answers
 
 
 async def test_a_value_over_another_connection_is_that_of_the_client_in_the_seat_and_is_dropped_with_it() -> None:

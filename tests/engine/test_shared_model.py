@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -40,6 +40,7 @@ from reactor_runtime.options.run_options import MOST_SESSIONS as MOST_SESSIONS_O
 from reactor_runtime.testing import PipelineExecutor
 from tests.engine.rig import ENCODE_S, Picture, frame
 from tests.fakes import CollectingSink, FakeClock, settle
+from tests.timeouts import TIMEOUT_S
 
 
 @dataclass
@@ -112,7 +113,7 @@ class Sharing:
         self.host.receive_message(ipc.Shutdown())
         for _ in range(100):
             await self.clock.advance(0.02)
-        await asyncio.wait_for(self.serving, 1.0)
+        await asyncio.wait_for(self.serving, TIMEOUT_S)
 
 
 class Level(InputState):
@@ -242,6 +243,76 @@ async def test_a_session_that_takes_five_times_as_long_costs_the_others_one_such
         assert max(gaps(sink, since)) <= 0.050 + 0.250 + 3 * 0.005
         assert len(gaps(sink, since)) > 10 / (0.250 + 0.015) - 2
     assert len(gaps(sharing.sinks[0], since)) > 10 / (0.250 + 3 * 0.050) - 2
+    await sharing.stop()
+
+
+class Disturbed(ReactorPipeline):
+    """Call `during` in the steps of a session with a level."""
+
+    state: Level
+    output: Picture
+    during: Any = None
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            if self.state.level:
+                self.during()
+            yield frame(1)
+
+
+async def test_a_session_that_stops_or_pauses_while_it_waits_for_its_turn_makes_no_step(tmp_path: Path) -> None:
+    sharing = await Sharing.start(Disturbed, 3, tmp_path)
+
+    def during() -> None:
+        sharing.send(1, ipc.Pause("s-1", True))
+        sharing.send(2, ipc.StopSession("s-2"))
+
+    await sharing.begin(0, 1, 2, stepped=True)
+    model: Any = sharing.host.slots[0].served.model
+    model.during = during
+    sharing.step(0, level=1)
+    sharing.step(1)
+    sharing.step(2)
+    await sharing.play(0.5)
+    assert [len(sink.shown) for sink in sharing.sinks] == [1, 0, 0]
+    sharing.send(1, ipc.Pause("s-1", False))
+    sharing.step(1)
+    await sharing.play(0.5)
+    assert [len(sink.shown) for sink in sharing.sinks] == [1, 1, 0]
+    await sharing.stop()
+
+
+class Filmed(Input):
+    camera: Video
+
+
+class DisturbedApp(ReactorApp):
+    """Call `during` in the steps of a session with a level."""
+
+    input: Filmed
+    state: Level
+    output: Picture
+    during: Any = None
+    made = 0
+
+    async def process_input(self) -> None: ...
+
+    def generate(self, input: None) -> Picture:  # noqa: ARG002
+        if self.state.level:
+            self.during()
+        self.made += 1
+        return Picture(video=frame(1))
+
+
+async def test_an_app_whose_session_stops_while_it_waits_for_its_turn_makes_no_step(tmp_path: Path) -> None:
+    sharing = await Sharing.start(DisturbedApp, 2, tmp_path)
+    await sharing.begin(0, 1, stepped=True)
+    first, second = (cast("DisturbedApp", slot.served.model) for slot in sharing.host.slots)
+    first.during = lambda: sharing.send(1, ipc.StopSession("s-1"))
+    sharing.step(0, level=1)
+    sharing.step(1)
+    await sharing.play(0.5)
+    assert (first.made, second.made) == (1, 0)
     await sharing.stop()
 
 
@@ -542,7 +613,7 @@ async def test_a_crash_ends_all_sessions_and_each_has_the_reason(tmp_path: Path)
     await sharing.play(0.2)
     sharing.event(1, "crash")
     await sharing.play(0.5)
-    await asyncio.wait_for(sharing.serving, 1.0)
+    await asyncio.wait_for(sharing.serving, TIMEOUT_S)
     assert sharing.host.crashed
     for sink in sharing.sinks[:2]:
         (ended,) = sink.of(ipc.Ended)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from reactor_runtime.engine.step_turns import StepOrder, StepTurn, StepTurns
 from tests.fakes import FakeClock, settle
+from tests.timeouts import TIMEOUT_S
 
 
 def test_the_session_whose_frames_are_due_first_is_next() -> None:
@@ -106,6 +107,6 @@ async def test_a_cancelled_session_leaves_the_turn_to_the_others(has_turn: bool)
     cancelled.cancel()
     first.release()
     second.release()
-    await asyncio.wait_for(others, 1.0)
+    await asyncio.wait_for(others, TIMEOUT_S)
     third.release()
-    await asyncio.wait_for(first.take(), 1.0)
+    await asyncio.wait_for(first.take(), TIMEOUT_S)

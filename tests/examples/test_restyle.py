@@ -42,6 +42,14 @@ def test_a_step_with_small_weights_paints_a_frame(tmp_path: Path) -> None:
     assert "set_prompt(prompt: string" in outcome.out
 
 
+def test_a_blend_of_prompts_is_a_tensor_of_the_kind_that_was_compiled(diffusion: ModuleType) -> None:
+    with torch.inference_mode():
+        prompt = torch.zeros(2)
+    blended = diffusion.Restyler.blend(prompt, prompt + 1, 0.25)
+    assert blended.tolist() == [0.25, 0.25]
+    assert blended.is_inference()
+
+
 def test_without_weights_and_network_the_error_names_what_to_do(
     diffusion: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

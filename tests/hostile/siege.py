@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.codec import decode_text
 from reactor_runtime.wire.messages import Event
 from tests.hostile.grammar import ID
+from tests.server.client import client
 
 MODEL = """
 from dataclasses import dataclass
@@ -126,13 +127,10 @@ async def besiege(
             each for each in messages if len(each if isinstance(each, bytes) else each.encode()) <= VIEWER_BYTES
         ]
     siege = Siege()
-    async with connect(
-        f"{url}?role={role}&session={session}", compression=None, max_size=None, max_queue=None
-    ) as socket:
-        async with asyncio.timeout(within_s):
-            hearing = asyncio.create_task(_hear(socket, siege))
-            await _say(socket, messages, siege, per_s)
-            await hearing
+    async with client(url, role=role, session=session) as sender, asyncio.timeout(within_s):
+        hearing = asyncio.create_task(_hear(sender.socket, siege))
+        await _say(sender.socket, messages, siege, per_s)
+        await hearing
     return siege
 
 
@@ -175,9 +173,9 @@ class Stream:
 async def watching(url: str, role: str = "controller") -> AsyncIterator[Stream]:
     """Receive frames for the duration of the block."""
     stream = Stream()
-    async with connect(f"{url}?role={role}", compression=None, max_size=None, max_queue=None) as socket:
+    async with client(url, role=role) as receiver:
         begun = asyncio.Event()
-        receiving = asyncio.create_task(_receive(socket, stream, begun))
+        receiving = asyncio.create_task(_receive(receiver.socket, stream, begun))
         try:
             await begun.wait()
             yield stream

@@ -69,7 +69,7 @@ def _everybody(subreaper: int) -> list[int]:
         assert time.monotonic() < deadline, f"only {everybody}"
         time.sleep(0.01)
     (second,) = children(subreaper)
-    engine = min(children(second))
+    engine = children(second)[0]
     return [subreaper, second, engine, *(pid for pid in everybody if pid not in (subreaper, second, engine))]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import re
 import signal
@@ -78,9 +79,12 @@ class Kernel:
         self.client.execute_interactive(cell, timeout=TIMEOUT_S, output_hook=keep)
         return "\n".join(parts)
 
-    @property
-    def pid(self) -> int:
-        return int(self.execute("import os; print(os.getpid())").split()[0])
+    def value(self, expression: str) -> Any:
+        """Return the value of an expression, a literal; what a server prints meanwhile is no part of it."""
+        reply = self.client.execute_interactive(
+            "", timeout=TIMEOUT_S, user_expressions={"value": expression}, output_hook=lambda _: None
+        )
+        return ast.literal_eval(reply["content"]["user_expressions"]["value"]["data"]["text/plain"])
 
     def close(self) -> None:
         self.client.stop_channels()
@@ -146,9 +150,9 @@ async def test_the_page_of_a_class_of_a_cell_is_shown_until_the_kernel_ends(kern
     assert abs(await level_at(second) - 30) < 3
     with pytest.raises(urllib.error.URLError):
         policy_of(first)
-    others = descendants(kernel.pid)
+    others = descendants(kernel.value("__import__('os').getpid()"))
     assert others
-    folder = kernel.execute("print(server._folder)").strip()
+    folder = kernel.value("server._folder")
     assert is_folder(folder)
     kernel.manager.signal_kernel(signal.SIGKILL)
     for pid in others:

@@ -209,6 +209,20 @@ def open_page(
         yield page
 
 
+def record(page: Page, expression: str) -> None:
+    """Keep each value of an expression from now on, since the page may have one for less than a poll takes."""
+    page.evaluate(f"""() => {{
+        window.recorded = [];
+        const observer = new MutationObserver(() => window.recorded.push({expression}));
+        observer.observe(document, {{ subtree: true, childList: true, characterData: true, attributes: true }});
+    }}""")
+
+
+def expect_recorded(page: Page, value: str | bool) -> None:
+    """Wait until the expression has a value, or has had it."""
+    page.wait_for_function("value => window.recorded.includes(value)", arg=value)
+
+
 @contextlib.contextmanager
 def _checked(page: Page) -> Iterator[Page]:
     """Close a page, and fail if its console or scripts have complained of anything that is not expected."""

@@ -216,14 +216,17 @@ class FakeServer:
 
         self._for_each(send)
 
-    def wait_for(self, kind: str, check: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
-        """Return the data of the first message of this type that passes the check, waiting for it."""
+    def wait_for(
+        self, kind: str, check: Callable[[dict[str, Any]], bool] = lambda _: True, *, count: int = 1
+    ) -> dict[str, Any]:
+        """Return the data of the first message of this type that passes the check, waiting for `count` of them."""
 
         def found() -> list[dict[str, Any]]:
             return [message.data for message in self.received if message.type == kind and check(message.data)]
 
         with self.changed:
-            assert self.changed.wait_for(found, TIMEOUT_S), f"no such {kind}; received {self.received[-5:]}"
+            came = self.changed.wait_for(lambda: len(found()) >= count, TIMEOUT_S)
+            assert came, f"no such {kind}; received {self.received[-5:]}"
             return found()[0]
 
     def wait_for_frame(self) -> None:

@@ -176,6 +176,7 @@ def showing_values(page: Page, server: FakeServer) -> None:
 def walking_with_values(page: Page, server: FakeServer) -> None:
     server.script.read_only, server.script.messages = READ_ONLY, TIMING
     walking(page, server)
+    expect(page.locator(".value:not([hidden])")).to_have_count(5)
 
 
 def asked(page: Page, server: FakeServer) -> None:
@@ -215,6 +216,9 @@ def sharing_a_clip(page: Page, server: FakeServer) -> None:
     expect(page.locator("#reload")).to_be_visible()
     if page.locator(".tools-more").is_visible():
         page.locator(".tools-more").click()
+    # The toolbar keeps frames that are painted after it was made.
+    seq = page.locator("canvas").first.get_attribute("data-seq")
+    page.wait_for_function(f"() => +document.querySelector('canvas').dataset.seq > {seq}")
     page.get_by_role("button", name="Share clip").click()
     expect(page.get_by_role("dialog").get_by_role("button", name="Download")).to_be_enabled()
     page.locator("#keep").click()

@@ -245,6 +245,7 @@ def test_the_wheel_goes_on_from_the_slider_and_stops_at_the_end(painter: Page, s
     slider(painter, "zoom").fill("1.2")
     wait_for(server, "set_zoom", 1.2)
     expect(painter.locator("[data-event=set_zoom] [type=number]")).to_have_value("1.2")
+    settled(painter, server)
     painter.mouse.move(*middle_of_picture(painter))
     painter.mouse.wheel(0, -100)
     wait_for(server, "set_zoom", 1.45)
@@ -257,7 +258,7 @@ def test_the_wheel_goes_on_from_the_slider_and_stops_at_the_end(painter: Page, s
 @pytest.mark.whole_browser
 def test_a_click_locks_the_mouse_in_and_no_movement_is_lost(walker: Page, server: FakeServer) -> None:
     expect(walker.locator(".legend")).to_contain_text("Click the video to look around")
-    server.script.reply_delay_s = 0.2
+    server.script.reply_delay_s = 1.0
     x, y = middle_of_picture(walker)
     walker.mouse.click(x, y)
     expect(walker.locator(".legend")).to_contain_text("Esc releases the mouse")

@@ -137,17 +137,18 @@ CATCHES_UP = """async () => {
   const drawing = document.body.appendChild(document.createElement("canvas"));
   const context = drawing.getContext("2d");
   const start = performance.now();
-  const tenths = () => (performance.now() - start) / 100;
+  const quarters = () => (performance.now() - start) / 250;
   setInterval(() => {
-    context.fillStyle = `rgb(${Array(3).fill(Math.round(tenths()) % 250).join(" ")})`;
+    context.fillStyle = `rgb(${Array(3).fill(Math.round(quarters()) % 250).join(" ")})`;
     context.fillRect(0, 0, 300, 150);
   }, 20);
   const capture = await session.publish("camera", drawing.captureStream().getVideoTracks()[0]);
   let read = 0, late = 0;
   for await (const { data } of session.messages()) {
     read += 1;
-    late = (tenths() - data.level + 500) % 250;
-    if ((read >= 12 && late < 10) || read === 40) break;
+    // Less than 0 is a rounding error, or more than 125.
+    late = Math.abs(((quarters() - data.level + 375) % 250) - 125);
+    if ((read >= 12 && late < 4) || read === 60) break;
   }
   session.close();
   return late;
@@ -159,5 +160,5 @@ def test_a_slow_model_reads_the_newest_frame_however_long_it_runs(browser: Brows
         slow.wait_for_health("ready")
         with open_page(browser, f"http://127.0.0.1:{slow.port}") as page:
             page.goto("/?role=viewer")
-            # In tenths of a second, after 12 frames read of 180 sent in 6 s; a busy machine may delay one of them.
-            assert page.evaluate(CATCHES_UP) < 10
+            # In quarters of a second, after 12 frames read of 180 sent in 6 s; a busy machine may delay many of them.
+            assert page.evaluate(CATCHES_UP) < 4

@@ -150,6 +150,7 @@ def test_what_is_drawn_is_published(page: Page, source: str, lacking: str) -> No
 def test_a_picture_of_another_site_is_refused_at_once(page: Page, served: RunningServer) -> None:
     with pytest.raises(Exception, match=r"SecurityError|tainted"):
         run(page, f"""
+            (await session.frames().next()).value.bitmap.close();
             const drawing = document.createElement("canvas");
             const picture = new Image();
             picture.src = "http://127.0.0.1:{served.port}/snapshot/main_video.jpg?token={SECRET}";

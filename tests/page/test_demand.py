@@ -18,11 +18,12 @@ from .fake_server import FakeServer
 from .test_camera import NO_CALLBACKS, NO_STREAMS
 
 FULL = {"rung": 0, "quality": 85, "scale": 1, "why": "full"}
-FEW = {"camera": {"came": 5.0, "taken": 0.8, "wanted": 5.0}}
+FEW = {"camera": {"came": 5.0, "taken": 0.8, "wanted": 1.0}}
 MOST = {"camera": {"came": 30.0, "taken": 28.0, "wanted": 39.0}}
 ALL = {"camera": {"came": 5.0, "taken": 5.0, "wanted": None}}
-FIVE_FPS = re.compile(r"^(?!0\.0)[0-5]\.\d fps")
-MORE_FPS = re.compile(r"^([89]|[1-9]\d)\.\d fps")
+ONE_FPS = re.compile(r"^(?!0\.0)[01]\.\d fps")
+# So few that a busy machine makes them, and more than one.
+MORE_FPS = re.compile(r"^([3-9]|[1-9]\d)\.\d fps")
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +45,10 @@ def start(page: Page, server: FakeServer) -> Locator:
 )
 def test_a_model_that_keeps_up_is_sent_all_frames(page: Page, server: FakeServer, inputs: dict[str, Any]) -> None:
     figures = start(page, server)
+    server.wait_for_media("camera")
     server.broadcast("reactor.stats", **FULL, inputs=FEW)
     expect(figures).to_contain_text("the model takes")
+    expect(figures).to_contain_text(ONE_FPS)
     server.broadcast("reactor.stats", **FULL, inputs=inputs)
     expect(figures).not_to_contain_text("the model takes")
     expect(figures).to_contain_text(MORE_FPS)
@@ -58,7 +61,7 @@ def test_the_page_sends_no_more_frames_than_are_wanted(page: Page, server: FakeS
     server.wait_for_media("camera")
     server.broadcast("reactor.stats", **FULL, inputs=FEW)
     expect(figures).to_contain_text(" · the model takes 0.8 a second")
-    expect(figures).to_contain_text(FIVE_FPS)
+    expect(figures).to_contain_text(ONE_FPS)
     server.broadcast("reactor.stats", **FULL, inputs=ALL)
     expect(figures).not_to_contain_text("the model takes")
     expect(figures).to_contain_text(MORE_FPS)

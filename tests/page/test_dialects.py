@@ -89,6 +89,7 @@ ANSWER = """() => {
 }"""
 
 
+@pytest.mark.whole_browser
 def test_a_lock_refused_soon_after_escape_is_had_by_the_next_click(page: Page, server: FakeServer) -> None:
     walking(page, server)
     stage = page.locator(".stage")
@@ -112,6 +113,7 @@ def test_a_lock_refused_soon_after_escape_is_had_by_the_next_click(page: Page, s
     expect(words).to_contain_text("Esc releases the mouse")
 
 
+@pytest.mark.whole_browser
 def test_a_lock_refused_at_first_is_had_by_the_next_click(page: Page, server: FakeServer) -> None:
     walking(page, server)
     stage = page.locator(".stage")

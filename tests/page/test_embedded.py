@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from .bound import PAINTER, WALKER
 from .conftest import open_page
 from .fake_server import FakeServer
+from .test_phone import resize
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_the_frame_covers_its_place_and_the_pointer_is_right(page: Page, server:
 
 def test_the_stage_fills_a_frame_as_low_as_a_phone_on_its_side(embedded: Page) -> None:
     """Where the page itself has the drawer open, and leaves room for the bar."""
-    embedded.set_viewport_size({"width": 844, "height": 390})
+    resize(embedded, 844, 390)
     for part in (".front", ".stage"):
         box = embedded.locator(part).bounding_box()
         assert box == {"x": 0, "y": 0, "width": 844, "height": 390}

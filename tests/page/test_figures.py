@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, ViewportSize, expect
+from playwright.sync_api import Locator, Page, expect
 
 from .conftest import as_modules_and_as_bundle
 from .fake_server import FakeServer
+from .test_phone import resize
 
 STATS = {"step_ms": 14, "arrive_ms": 1, "queue_ms": 1, "encode_ms": 3, "back_ms": 1, "hold_ms": 2, "late_ms": 0.5}
 STAGES = ["up", "wait", "model", "encode", "hold", "down", "paint"]
@@ -238,14 +239,13 @@ def test_the_graph_opens_and_is_open_the_next_time(connected: Page) -> None:
 def test_the_stage_makes_room_for_the_metrics(connected: Page) -> None:
     chip(connected).click()
     expect(connected.locator(".opened > *")).to_have_count(2)
-    for size in (ViewportSize(width=1280, height=800), ViewportSize(width=700, height=800)):
-        connected.set_viewport_size(size)
-        width = connected.evaluate("document.documentElement.scrollWidth")
-        assert width <= size["width"]
+    for width in (1280, 700):
+        resize(connected, width, 800)
+        assert connected.evaluate("document.documentElement.scrollWidth") <= width
         bottom, top = connected.evaluate(
             "[document.querySelector('.front').getBoundingClientRect().bottom, metrics.getBoundingClientRect().top]"
         )
-        assert bottom <= top + 1 or size["width"] == 700
+        assert bottom <= top + 1 or width == 700
 
 
 @pytest.mark.parametrize("width", [390, 860, 1241])
@@ -267,6 +267,8 @@ def test_the_trace_is_saved(connected: Page, server: FakeServer, tmp_path: Path)
     expect(connected.locator("[data-figure=delay]")).to_contain_text("ms")
     expect(connected.locator("[data-figure=age]")).to_contain_text("ms")
     chip(connected).click()
+    # Once more: the trace has the last ten seconds.
+    brighten(connected, server, "0.6")
     with connected.expect_download() as download:
         connected.get_by_role("button", name="Save trace").click()
     file = tmp_path / "trace.json"

@@ -140,8 +140,8 @@ def flushed_sound() -> bytes:
     return tone(seq=1, start_s=30.0, seconds=0.1, amplitude=0, flags=FrameFlag.AFTER_FLUSH)
 
 
-def flushed_picture() -> bytes:
-    picture = bytearray(frame(jpeg.encode(np.zeros((8, 8, 3), np.uint8)), "main_video", 0, 30.0, 0))
+def flushed_picture(start_s: float = 30.0) -> bytes:
+    picture = bytearray(frame(jpeg.encode(np.zeros((8, 8, 3), np.uint8)), "main_video", 0, start_s, 0))
     picture[15] = FrameFlag.AFTER_FLUSH
     return bytes(picture)
 
@@ -152,6 +152,14 @@ def test_a_flush_cuts_the_sound(listening: Page, server: FakeServer, payload: by
     listening.wait_for_function("() => level() < 0.001")
 
 
+def test_a_frame_whose_flush_the_sound_has_cut_already_cuts_no_more(listening: Page, server: FakeServer) -> None:
+    server.send_raw(tone(seq=1, start_s=3.0, seconds=0.1, amplitude=0, flags=FrameFlag.AFTER_FLUSH))
+    # It took the place of frames that this client was not sent.
+    server.send_raw(flushed_picture(20.0))
+    server.send_raw(tone(seq=2, start_s=3.1, seconds=8.0, amplitude=8000))
+    listening.wait_for_function("() => level() > 0.2 && level() < 0.3")
+
+
 def test_turning_it_off_is_silent_and_on_again_plays_what_comes(listening: Page, server: FakeServer) -> None:
     button = listening.get_by_role("switch", name="Sound")
     button.click()
@@ -159,7 +167,7 @@ def test_turning_it_off_is_silent_and_on_again_plays_what_comes(listening: Page,
     button.click()
     expect(button).to_be_checked()
     listening.wait_for_function("() => level() < 0.001")
-    server.send_raw(tone(seq=1, start_s=2.0, seconds=1.0, amplitude=16000))
+    server.send_raw(tone(seq=1, start_s=2.0, seconds=8.0, amplitude=16000))
     listening.wait_for_function("() => level() > 0.4")
 
 
@@ -174,7 +182,7 @@ def test_what_comes_while_it_is_being_turned_off_delays_nothing_later(listening:
     expect(button).not_to_be_checked()
     button.click()
     expect(button).to_be_checked()
-    server.send_raw(tone(seq=2, start_s=62.0, seconds=1.0, amplitude=16000))  # the audio clock stood still for a minute
+    server.send_raw(tone(seq=2, start_s=62.0, seconds=8.0, amplitude=16000))  # the audio clock stood still for a minute
     listening.wait_for_function("() => level() > 0.4")
 
 

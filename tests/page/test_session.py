@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from .conftest import expect_recorded, record
 from .fake_server import FakeServer
 
 
@@ -129,6 +130,16 @@ def test_every_close_is_said_with_a_way_back(page: Page, server: FakeServer, cod
     expect_phase(page, "connected")
 
 
+@pytest.mark.parametrize("code", [4400, 4401, 4403])
+def test_a_page_that_is_refused_says_so_and_does_not_connect_again(page: Page, server: FakeServer, code: int) -> None:
+    page.goto(server.url)
+    expect_phase(page, "connected")
+    server.close(code)
+    expect_phase(page, "offline")
+    expect(page.get_by_role("status")).to_contain_text("The server refuses this page")
+    expect(page.locator("#retry")).to_be_hidden()
+
+
 def test_a_server_that_goes_and_returns_needs_no_reload(page: Page, server: FakeServer) -> None:
     page.goto(server.url)
     expect(page.locator("#controls [name]").first).to_be_enabled()
@@ -236,8 +247,9 @@ def test_the_log_is_copied_as_often_as_one_likes(page: Page, server: FakeServer)
     server.broadcast("saved", path="aurora.png")
     expect(page.locator("#log li")).to_have_count(1)
     copy = page.locator("#log-copy")
+    record(page, "document.getElementById('log-copy').textContent")
     copy.dblclick()
-    expect(copy).to_have_text("Copied")
+    expect_recorded(page, "Copied")
     expect(copy).to_have_text("Copy all")
     expect(copy).to_be_focused()
 

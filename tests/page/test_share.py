@@ -59,8 +59,11 @@ def open_clip(page: Page) -> Locator:
     return page.get_by_role("dialog", name="Share clip")
 
 
-def wait_for_frames(page: Page, seq: int = 15) -> None:
-    page.wait_for_function(f"() => +document.querySelector('canvas').dataset.seq > {seq}")
+def wait_for_frames(page: Page) -> None:
+    """Wait until a clip has at least ten frames: the toolbar keeps those that come after it."""
+    expect(page.locator(".tools")).to_be_attached()
+    seq = "+document.querySelector('canvas').dataset.seq"
+    page.wait_for_function(f"shown => {seq} > shown + 10", arg=page.evaluate(seq))
 
 
 @as_modules_and_as_bundle
@@ -200,6 +203,18 @@ def test_a_clip_of_video_has_what_its_frames_need_to_be_decoded(still: Page) -> 
     assert kept_pieces(still, PIECES + script) == [[-1, 0, 10], []]
 
 
+def test_a_key_is_requested_once_where_video_began_before_it_was_kept(still: Page) -> None:
+    script = "frame(0, 0); piece(1, 1); piece(2, 2); const first = times(); const { isVideo } = kept;"
+    script += "piece(3, 3, true); piece(4, 4); return [asked, first, isVideo, times()];"
+    assert kept_pieces(still, PIECES + script) == [["reactor.key main"], [[0], []], True, [[0, 3, 4], []]]
+
+
+def test_a_clip_of_video_goes_on_over_a_jpeg_that_is_painted_after_the_key(still: Page) -> None:
+    script = 'frame(1, 0, false); piece(1, 0, true); emit("painted", { track: "main", seq: 1, ptsS: 0 });'
+    script += "for (const s of [1, 9, 19]) piece(s + 1, s); return [asked, times()];"
+    assert kept_pieces(still, PIECES + script) == [[], [[-9, -8, 0, 10], []]]
+
+
 def test_a_key_is_requested_once_if_there_was_none_for_a_minute(still: Page) -> None:
     script = "piece(0, 0, true); for (const s of [30, 61, 62]) piece(s, s); piece(70, 70, true); piece(71, 71);"
     assert kept_pieces(still, PIECES + script + "return asked;") == ["reactor.key main"]
@@ -250,6 +265,32 @@ def test_each_recording_has_the_sound_that_is_on(page: Page, server: FakeServer)
     page.get_by_role("switch", name="Sound").click()
     expect(page.get_by_role("switch", name="Sound")).to_be_checked()
     assert [film(page), film(page)] == [["audio live", "video live"]] * 2
+
+
+COUNT_FRAMES = """() => {
+  window.shown = 0;
+  const video = Object.assign(document.createElement("video"), { muted: true, srcObject: films[0].stream });
+  const count = () => { window.shown += 1; video.requestVideoFrameCallback(count); };
+  count();
+  video.play();
+}"""
+
+
+def test_a_recording_goes_on_with_the_session_after_a_model_that_died(page: Page, server: FakeServer) -> None:
+    page.add_init_script(FILMS)
+    open_connected(page, server.url)
+    record = page.get_by_role("button", name="Record")
+    record.click()
+    expect(record).to_have_attribute("aria-pressed", "true")
+    page.evaluate(COUNT_FRAMES)
+    server.script.loading, server.script.held_loading = ("Restarting",), True
+    server.crash("the process was killed")
+    expect(page.locator("html[data-phase=loading]")).to_be_attached()
+    before = page.evaluate("shown")
+    server.release()
+    page.wait_for_function("before => shown > before + 5", arg=before)
+    with page.expect_download():
+        record.click()
 
 
 def test_pressed_twice_at_once_it_records_one_film(page: Page, server: FakeServer) -> None:

@@ -34,7 +34,7 @@ def test_the_printed_address_opens_the_page_and_hides_the_token(page: Page, guar
     page.goto(f"http://127.0.0.1:{guarded.port}/?token={SECRET}&role=controller#top")
     expect(page.locator(CONNECTED)).to_be_attached()
     expect(page.locator("canvas[data-seq]")).to_be_attached()
-    assert page.url == f"http://127.0.0.1:{guarded.port}/?role=controller#top"
+    expect(page).to_have_url(f"http://127.0.0.1:{guarded.port}/?role=controller#top")
     page.reload()
     expect(page.locator(CONNECTED)).to_be_attached()
 
@@ -50,7 +50,7 @@ def test_without_it_the_page_asks(page: Page, guarded: RunningServer) -> None:
     password.fill(SECRET)
     page.get_by_role("button").click()
     expect(page.locator("html[data-phase=watching]")).to_be_attached()
-    assert page.url == f"http://127.0.0.1:{guarded.port}/?role=viewer"
+    expect(page).to_have_url(f"http://127.0.0.1:{guarded.port}/?role=viewer")
 
 
 def test_the_password_can_be_shown_while_it_is_typed(page: Page, guarded: RunningServer) -> None:
@@ -62,7 +62,7 @@ def test_the_password_can_be_shown_while_it_is_typed(page: Page, guarded: Runnin
     expect(password).to_have_attribute("type", "text")
     page.get_by_role("button", name="Open").click()
     expect(page.locator(CONNECTED)).to_be_attached()
-    assert page.url == f"http://127.0.0.1:{guarded.port}/"
+    expect(page).to_have_url(f"http://127.0.0.1:{guarded.port}/")
 
 
 def test_the_page_that_asks_has_the_title_and_the_accent_of_the_model(

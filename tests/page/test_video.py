@@ -8,14 +8,15 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from reactor_runtime.server.encoding.h264_encoding import H264
 from reactor_runtime.wire.fragmented_mp4 import read_message
 from tests.video import BITS, SQUARE, VideoStream, header, jpeg, number_in, numbered
 
-from .conftest import as_modules_and_as_bundle
+from .conftest import as_modules, as_modules_and_as_bundle
 from .fake_server import FakeServer
+from .states import A_SECOND
 
 CANVAS = 'canvas[data-track="main_video"]'
 # The number in the pixels of each animation frame, -1 for none that is legible, and the size of the canvas.
@@ -34,17 +35,37 @@ SAMPLE = """([selector, square, bits]) => {
   })();
 }"""
 SIZE = [256, 96]
+# Waits of five seconds are over at once.
+LATE = """() => {
+  const wait = setTimeout;
+  window.setTimeout = (callback, ms, ...rest) => wait(callback, ms === 5000 ? 0 : ms, ...rest);
+}"""
+# On a busy machine the first frames take longer than the page gives a decoder before it judges it.
+PATIENT = """() => {
+  const wait = setTimeout;
+  window.setTimeout = (callback, ms, ...rest) => wait(callback, ms === 200 ? 1e9 : ms, ...rest);
+}"""
 HIDE = """hidden => { Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
                       document.dispatchEvent(new Event("visibilitychange")); }"""
 
 
 @pytest.fixture
-def playing(page: Page, server: FakeServer) -> Page:
-    """A page whose server has video, and which has shown frame 0, a JPEG."""
+def viewing(server: FakeServer) -> None:
+    server.script.role = "viewer"
+
+
+def open_with_video(page: Page, server: FakeServer) -> None:
+    """Open a page whose server has video, and wait until it takes video."""
     server.script.frames = False
     server.script.encodings = ("jpeg", "h264")
     page.goto(server.url)
     server.wait_for("reactor.view", lambda data: data.get("codecs") == ["h264"])
+
+
+@pytest.fixture
+def playing(page: Page, server: FakeServer) -> Page:
+    """A page whose server has video, and which has shown frame 0, a JPEG."""
+    open_with_video(page, server)
     show(page, server, 0, jpeg(0))
     page.evaluate(SAMPLE, [CANVAS, SQUARE, BITS])
     return page
@@ -54,6 +75,10 @@ def show(page: Page, server: FakeServer, seq: int, message: bytes) -> None:
     """Send a frame, and wait until the page has painted and acknowledged it."""
     server.send_raw(message)
     expect(page.locator(CANVAS)).to_have_attribute("data-seq", str(seq))
+    wait_for_ack(server, seq)
+
+
+def wait_for_ack(server: FakeServer, seq: int) -> None:
     server.wait_for("reactor.ack", lambda data: data["seq"] == seq)
 
 
@@ -67,6 +92,10 @@ def count(server: FakeServer, kind: str) -> int:
     return sum(message.type == kind for message in server.received)
 
 
+def is_unpaused(view: dict[str, Any]) -> bool:
+    return view["paused"] is False
+
+
 def corrupt(message: bytes) -> bytes:
     """Return a message whose NAL unit has another length and other bytes."""
     at = message.rindex(b"mdat") + 4
@@ -77,6 +106,7 @@ def corrupt(message: bytes) -> bytes:
 def test_from_jpeg_to_video_and_back_nothing_blank_older_or_of_another_size_is_shown(
     playing: Page, server: FakeServer
 ) -> None:
+    playing.evaluate(PATIENT)
     stream = VideoStream()
     for seq in range(1, 5):
         server.send_raw(jpeg(seq))
@@ -189,20 +219,27 @@ def test_a_server_without_video_is_asked_for_none(page: Page, server: FakeServer
     )
 
 
+def start_recording(page: Page, server: FakeServer, stream: VideoStream) -> Locator:
+    """Show frame 1 of a stream, and record it from frame 2 on; return the button."""
+    record = page.get_by_role("button", name="Record")
+    expect(record).to_be_visible()
+    show(page, server, 1, stream.message(1))
+    record.click()
+    server.wait_for("reactor.key")
+    show(page, server, 2, stream.message(2, key=True))
+    expect(record).to_have_attribute("aria-pressed", "true")
+    return record
+
+
 def test_a_recording_of_video_continues_in_another_file_with_frames_of_another_size(
     playing: Page, server: FakeServer, tmp_path: Path
 ) -> None:
-    record = playing.get_by_role("button", name="Record")
-    expect(record).to_be_visible()
     small, large = VideoStream(), VideoStream(128)
-    show(playing, server, 1, small.message(1))
-    record.click()
-    server.wait_for("reactor.key")
-    show(playing, server, 2, small.message(2, key=True))
-    expect(record).to_have_attribute("aria-pressed", "true")
+    record = start_recording(playing, server, small)
     show(playing, server, 3, small.message(3))
     with playing.expect_download() as first:
         server.send_raw(large.message(4))
+    server.wait_for("reactor.key", count=2)
     show(playing, server, 5, large.message(5, key=True))
     expect(record).to_have_attribute("aria-pressed", "true")
     with playing.expect_download() as second:
@@ -212,6 +249,108 @@ def test_a_recording_of_video_continues_in_another_file_with_frames_of_another_s
         with av.open(str(tmp_path / name)) as video:
             frames = [frame.to_ndarray(format="rgb24") for frame in video.decode(video=0)]
         assert [(frame.shape[0], number_in(frame)) for frame in frames] == expected
+
+
+def test_a_recording_of_video_waits_for_its_key_on_a_busy_machine(playing: Page, server: FakeServer) -> None:
+    record, stream = playing.get_by_role("button", name="Record"), VideoStream()
+    expect(record).to_be_visible()
+    show(playing, server, 1, stream.message(1))
+    playing.evaluate(LATE)
+    record.click()
+    server.wait_for("reactor.key")
+    show(playing, server, 2, jpeg(2))
+    show(playing, server, 3, stream.message(3, key=True))
+    expect(record).to_have_attribute("aria-pressed", "true")
+    show(playing, server, 4, jpeg(4))
+    show(playing, server, 5, stream.message(5, key=True))
+    with playing.expect_download() as download:
+        # After more than two seconds of the session.
+        server.send_raw(jpeg(100))
+    assert download.value.suggested_filename.endswith(".mp4")
+    with av.open(str(download.value.path())) as video:
+        assert [number_in(frame.to_ndarray(format="rgb24")) for frame in video.decode(video=0)] == [3, 5]
+
+
+@as_modules
+def test_video_that_began_before_the_toolbar_was_loaded_is_recorded_as_it_comes(page: Page, server: FakeServer) -> None:
+    held: list[Route] = []
+    page.route("**/toolbar/toolbar.js", lambda route: held.append(route))
+    with page.expect_request("**/toolbar/toolbar.js"):
+        open_with_video(page, server)
+    stream, record = VideoStream(), page.get_by_role("button", name="Record")
+    show(page, server, 1, stream.message(1))
+    show(page, server, 2, stream.message(2))
+    held.pop().continue_()
+    expect(record).to_be_visible()
+    for seq in (3, 4):
+        show(page, server, seq, stream.message(seq))
+    server.wait_for("reactor.key")
+    assert count(server, "reactor.key") == 1
+    show(page, server, 5, jpeg(5))
+    record.click()
+    server.wait_for("reactor.key", count=2)
+    show(page, server, 6, stream.message(6, key=True))
+    expect(record).to_have_attribute("aria-pressed", "true")
+    with page.expect_download() as download:
+        record.click()
+    with av.open(str(download.value.path())) as video:
+        assert [number_in(frame.to_ndarray(format="rgb24")) for frame in video.decode(video=0)] == [6]
+
+
+@pytest.mark.usefixtures("viewing")
+def test_a_recording_of_video_goes_on_in_another_session_that_has_run_for_long(
+    playing: Page, server: FakeServer
+) -> None:
+    stream = VideoStream()
+    record = start_recording(playing, server, stream)
+    server.broadcast("reactor.session", phase="ended", reason="left", message="the controller has left")
+    server.broadcast("reactor.session", phase="started", session="s-2")
+    for seq in (100, 101):
+        show(playing, server, seq, jpeg(seq))
+    show(playing, server, 102, stream.message(102, key=True))
+    with playing.expect_download() as download:
+        record.click()
+    with av.open(str(download.value.path())) as video:
+        assert [number_in(frame.to_ndarray(format="rgb24")) for frame in video.decode(video=0)] == [2, 102]
+
+
+def test_a_recording_of_video_goes_on_in_a_hidden_page_after_a_model_that_died(
+    playing: Page, server: FakeServer
+) -> None:
+    stream = VideoStream()
+    record = start_recording(playing, server, stream)
+    playing.evaluate(HIDE, True)
+    server.script.session, server.script.loading, server.script.held_loading = "s-2", ("Restarting",), True
+    server.crash("the process was killed")
+    expect(playing.locator("html[data-phase=loading]")).to_be_attached()
+    views = sum(message.type == "reactor.view" and is_unpaused(message.data) for message in server.received)
+    server.release()
+    expect(playing.locator("html[data-phase=connected]")).to_be_attached()
+    # The recording reads this session too.
+    server.wait_for("reactor.view", is_unpaused, count=views + 1)
+    for seq in (3, 4, 5):
+        server.send_raw(stream.message(seq, key=seq == 3))
+        wait_for_ack(server, seq)
+    with playing.expect_download() as download:
+        record.dispatch_event("click")
+    with av.open(str(download.value.path())) as video:
+        assert [number_in(frame.to_ndarray(format="rgb24")) for frame in video.decode(video=0)] == [2, 3, 4, 5]
+
+
+def test_a_recording_is_made_of_what_is_shown_where_no_key_comes(playing: Page, server: FakeServer) -> None:
+    record = playing.get_by_role("button", name="Record")
+    expect(record).to_be_visible()
+    show(playing, server, 1, VideoStream().message(1))
+    record.click()
+    server.wait_for("reactor.key")
+    show(playing, server, 2, jpeg(2))
+    for _ in range(5):
+        server.broadcast("reactor.stats", codec="jpeg")
+    expect(record).to_have_attribute("aria-pressed", "true")
+    expect(record).to_contain_text(A_SECOND)
+    with playing.expect_download() as download:
+        record.click()
+    assert download.value.suggested_filename.endswith(".webm")
 
 
 def test_a_recording_of_video_goes_on_with_a_stream_of_another_rate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,8 @@ def page(browser: Browser, served: RunningServer) -> Iterator[Page]:
         page.add_init_script(COUNT)
         page.goto("/")
         page.locator(f"{CANVAS}[data-seq]").wait_for(state="attached")
+        # They keep only what comes after they were loaded.
+        page.locator(".tools").wait_for(state="attached")
         page.evaluate(SAMPLE, [CANVAS, SQUARE, BITS])
         yield page
 
@@ -83,7 +86,7 @@ def test_after_a_corrupt_message_jpegs_are_shown_and_then_video_again(page: Page
 
 
 def test_a_clip_of_video_is_made(page: Page) -> None:
-    page.wait_for_function("() => decoded > 30")
+    wait_for_frames(page, 30)
     page.get_by_role("button", name="Share clip").click()
     expect(page.get_by_role("dialog").get_by_role("button", name="Download")).to_be_enabled()
 
@@ -115,9 +118,11 @@ def wait_for_frames(page: Page, count: int) -> None:
 
 def test_a_recording_of_video_has_what_came_from_the_next_key_on(page: Page, tmp_path: Path) -> None:
     page.evaluate("delete window.MediaRecorder")
+    began_s = time.monotonic()
     wait_for_frames(page, 5)
     with recording(page, tmp_path / "a.mp4"):
         wait_for_frames(page, 60)
+    took_s = time.monotonic() - began_s
     shown = frames_of(tmp_path / "a.mp4")
     (_, first), *_ = shown
     numbers = [number for _, number in shown]
@@ -125,7 +130,8 @@ def test_a_recording_of_video_has_what_came_from_the_next_key_on(page: Page, tmp
     assert len(numbers) > 30
     times_s = [at_s for at_s, _ in shown]
     assert (times_s[0], times_s) == (0, sorted(times_s))
-    assert times_s[-1] == pytest.approx((numbers[-1] - first) / 30, abs=0.5)
+    # A busy machine makes fewer than 30 frames a second.
+    assert (numbers[-1] - first) / 30 - 0.1 < times_s[-1] < took_s + 0.5
 
 
 def test_a_recording_of_video_goes_on_while_the_page_is_hidden(page: Page, tmp_path: Path) -> None:

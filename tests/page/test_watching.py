@@ -29,10 +29,13 @@ class MyModel(ReactorPipeline):
         while True:
             yield gray(self.state.level)
 """
-# Whether so many sessions run, as the front knows.
+# Waits until so many sessions run, as the front knows.
 LISTED = """async (count) => {
-  const { engines } = await (await fetch("health")).json();
-  return engines.filter(({ session }) => session).length === count;
+  for (;;) {
+    const { engines } = await (await fetch("health")).json();
+    if (engines.filter(({ session }) => session).length === count) return;
+    await new Promise((done) => setTimeout(done, 50));
+  }
 }"""
 
 
@@ -78,7 +81,7 @@ def test_the_choice_has_the_sessions_that_run_when_it_is_opened(browser: Browser
         choice = page.get_by_label("Session")
         expect(choice).to_have_value(first)
         with controlling(url, 250) as second:
-            page.wait_for_function(LISTED, arg=2)
+            page.evaluate(LISTED, 2)
             choice.hover()
             expect(choice.locator("option", has_text=second)).to_have_count(1)
             expect(choice.locator("option")).to_have_count(2)
@@ -86,7 +89,7 @@ def test_the_choice_has_the_sessions_that_run_when_it_is_opened(browser: Browser
         # A busy browser joins moves of the mouse: it would neither leave the list nor enter it again.
         page.wait_for_function("(choice) => !choice.matches(':hover')", arg=choice.element_handle())
         # The front hears of the end of a session from its worker.
-        page.wait_for_function(LISTED, arg=1)
+        page.evaluate(LISTED, 1)
         choice.hover()
         expect(choice.locator("option")).to_have_count(1)
 

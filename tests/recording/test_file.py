@@ -64,7 +64,7 @@ ENTRIES: list[Entry] = [
     FrameEntry("main_video", 2, b"", 85),
     FrameEntry("main_video", 3, b"\xff\xd8", OWN_QUALITY),
     MessageEntry(3, "nudged", {"total": 5}),
-    EndEntry(3, "the model failed"),
+    EndEntry(3, "rank 0 was killed", between_steps=True),
 ]
 
 

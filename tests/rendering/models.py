@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from reactor_runtime import ApplicationError, ReactorApp
 from reactor_runtime.interface import (
     Audio,
     CommandError,
@@ -156,6 +157,22 @@ class Waiting(ReactorPipeline):
     def inference(self) -> Iterator[Any]:
         while True:
             yield None if self.state.level == 0 else Silent(main_video=picture(self.state.level))
+
+
+class Dull(ReactorApp):
+    """Make one step without a frame, and skip all others."""
+
+    output: Silent
+    has_stepped = False
+
+    async def process_input(self) -> None:
+        if self.has_stepped:
+            raise ApplicationError("nothing to do")
+
+    def generate(self, input: object) -> None:  # noqa: ARG002  (what a step calls)
+        self.has_stepped = True
+
+    async def process_output(self, outcome: object) -> None: ...
 
 
 class Failing(ReactorPipeline):

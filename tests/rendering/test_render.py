@@ -28,6 +28,7 @@ from tests.rendering.models import (
     Commanded,
     Counting,
     DroppingLoop,
+    Dull,
     Failing,
     Follower,
     Immediate,
@@ -294,6 +295,12 @@ def test_a_model_that_shows_nothing_is_an_error_and_an_event_helps(tmp_path: Pat
         write(Waiting, tmp_path / "clip.mp4", 1.0)
     script = script_of(Waiting, "- {event: set_level, data: {level: 7}}\n", tmp_path)
     assert write(Waiting, tmp_path / "clip.mp4", 1.0, script).frames > 25
+
+
+def test_an_app_that_has_made_steps_without_a_frame_is_not_said_to_skip_them(tmp_path: Path) -> None:
+    with pytest.raises(ModelFailed) as raised:
+        write(Dull, tmp_path / "clip.mp4", 1.0)
+    assert raised.value.message == "the model showed nothing in 1 s of its time"
 
 
 def test_a_stop_ends_the_clip_after_the_step(tmp_path: Path) -> None:

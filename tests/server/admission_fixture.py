@@ -100,8 +100,9 @@ class AdmissionFixture:
         returning: str = "",
         address: str = "127.0.0.1",
         slot: int = 0,
+        waits: bool = False,
     ) -> Client:
-        client = Client(role, address, ClientOptions(self.clock), watches=watches, slot=slot)
+        client = Client(role, address, ClientOptions(self.clock), watches=watches, slot=slot, waits=waits)
         self.admission.attach(client, resume, session, returning=returning)
         return client
 

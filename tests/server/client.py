@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import io
 import json
 import struct
@@ -13,11 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from PIL import Image
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio import client as websockets_client
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from tests.timeouts import TIMEOUT_S
+
+# A handshake may take as long as a test waits for anything. A test that waits on its thread receives no pong, and would
+# find its connection closed.
+connect = functools.partial(websockets_client.connect, open_timeout=TIMEOUT_S, ping_interval=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,16 +187,7 @@ async def client(url: str, *, returning: str = "", **query: str) -> AsyncIterato
     """Connect for the duration of the block, with the secret of a session that was lost."""
     address = url + "?" + "&".join(f"{key}={value}" for key, value in query.items())
     offered = [Subprotocol(name) for name in ("reactor.v1", f"reactor.return.{returning}")] if returning else None
-    async with connect(
-        address,
-        subprotocols=offered,
-        max_size=None,
-        max_queue=None,
-        compression=None,
-        open_timeout=TIMEOUT_S,
-        # A test that waits on this thread answers nothing, and would find its connection closed.
-        ping_interval=None,
-    ) as socket:
+    async with connect(address, subprotocols=offered, max_size=None, max_queue=None, compression=None) as socket:
         yield WireClient(socket)
 
 

@@ -104,7 +104,8 @@ class RunningServer:
         while not condition():
             assert time.monotonic() < deadline, f"no {what}:\n{self.log}"
             assert self.process.poll() is None or condition(), f"ended without {what}:\n{self.log}"
-            time.sleep(0.005)
+            # All tests share one address, whose requests the server limits.
+            time.sleep(0.02)
 
     def get(self, path: str) -> tuple[int, str]:
         """Ask over HTTP; returns the status and the body."""
@@ -126,9 +127,9 @@ class RunningServer:
         """Do what Ctrl-C in a terminal does: SIGINT to the whole process group."""
         os.killpg(self.process.pid, signal.SIGINT)
 
-    def ended(self) -> int:
+    def ended(self, *, timeout_s: float = TIMEOUT_S) -> int:
         """Wait for the end; returns the exit code."""
-        return self.process.wait(TIMEOUT_S)
+        return self.process.wait(timeout_s)
 
     def stop(self) -> None:
         """Stop it as people do, and see that it went well and left nothing behind."""
@@ -142,7 +143,8 @@ class RunningServer:
 
 def environment() -> dict[str, str]:
     """This process's, with this tree and every warning an error."""
-    inherited = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1", "PYTHONWARNINGS": "error"}
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    inherited = {**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1", "PYTHONWARNINGS": "error"}
     inherited.pop("PYTHONUNBUFFERED", None)  # what it would hide is for us to get right
     return inherited
 

@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from websockets.asyncio.client import connect
 from websockets.typing import Origin
 
 from tests.server.bare import MODEL, SECRET
-from tests.server.client import WireClient
+from tests.server.client import WireClient, connect
 from tests.server.proxy import Proxy
 from tests.server.running import RunningServer, serving, write_project
 from tests.server.stream import asked

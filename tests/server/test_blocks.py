@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import threads
-from tests.server.client import client, controlling
+from tests.server.client import WireClient, client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -36,6 +36,8 @@ class MyModel(VideoModel):
     def rest(self, seconds: float):
         print("resting", flush=True)
         time.sleep(seconds)
+        while os.path.exists(HELD):
+            time.sleep(0.01)
         print("rested", flush=True)
 
     @command("refuse")
@@ -85,6 +87,13 @@ def sessions_over(server: RunningServer) -> int:
     return len(re.findall(r"^over", server.log, re.MULTILINE))
 
 
+async def rest(server: RunningServer, controller: WireClient, seconds: float) -> None:
+    """Send the command, and return when the model rests."""
+    before = server.log.count("resting")
+    await controller.send("rest", {"seconds": seconds}, id=1)
+    server.until(lambda: server.log.count("resting") > before, "rest")
+
+
 async def test_three_clients_in_a_row_each_get_a_session_of_their_own(server: RunningServer) -> None:
     before = threads(server.engine)
     for _ in range(3):
@@ -99,7 +108,7 @@ async def test_three_clients_in_a_row_each_get_a_session_of_their_own(server: Ru
             assert len(hello) == 1
         server.wait_for_health("ready")
         assert sessions_over(server) == over + 1
-        assert threads(server.engine) == before
+        server.until(lambda: threads(server.engine) == before, f"{before} threads")
 
 
 async def test_blocks_play_evenly(server: RunningServer) -> None:
@@ -124,14 +133,21 @@ async def test_commands_answer_as_events_do(server: RunningServer) -> None:
 
 
 async def test_a_command_that_takes_long_delays_no_frame_and_the_next_command_waits(server: RunningServer) -> None:
+    held = server.output.parent / "held"
+    held.touch()
     async with controlling(server.url) as controller:
-        await controller.send("rest", {"seconds": 0.5}, id=1)
-        await controller.send("set_level", {"level": 9}, id=2)
-        server.wait_for("^resting")
-        before = controller.frames
-        await controller.message("reactor.reply")
-        assert controller.frames - before > 10
-        assert (await controller.message("reactor.reply"))["id"] == 2
+        try:
+            await rest(server, controller, 0.0)
+            await controller.send("set_level", {"level": 9}, id=2)
+            await controller.send("reactor.ping", {"t": 1})
+            await controller.message("reactor.pong")
+            # More than were made before.
+            for _ in range(60):
+                await controller.frame()
+            assert "reactor.reply" not in [text["type"] for text in controller.texts]
+        finally:
+            held.unlink()
+        assert [(await controller.message("reactor.reply"))["id"] for _ in range(2)] == [1, 2]
 
 
 @pytest.mark.parametrize("point", ["start", "emit_block", "command", "finally"])
@@ -140,8 +156,7 @@ async def test_a_client_that_vanishes_at_any_moment_leaves_nothing(server: Runni
         if point != "start":
             await controller.frame()
         if point == "command":
-            await controller.send("rest", {"seconds": 0.3})
-            server.wait_for("^resting")
+            await rest(server, controller, 0.3)
         if point == "finally":
             await controller.ask("do", {"what": "linger"})
         await waiting.data("reactor.queue")

@@ -18,7 +18,6 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from websockets.asyncio.client import connect
 
 from reactor_runtime.server.app import http_config
 from reactor_runtime.server.net.acceptor import Acceptor
@@ -34,6 +33,7 @@ from reactor_runtime.server.routes.uploads import UploadRoute
 from reactor_runtime.server.routes.websocket import Services, socket_routes
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.admission_fixture import AdmissionFixture
+from tests.server.client import connect
 from tests.server.security.test_certificate import ECDSA, make_certificate
 from tests.timeouts import TIMEOUT_S
 

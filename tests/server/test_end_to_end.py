@@ -8,10 +8,9 @@ import itertools
 from pathlib import Path
 
 import pytest
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from tests.server.client import client, controlling
+from tests.server.client import client, connect, controlling
 from tests.server.running import RunningServer
 
 MODEL = """

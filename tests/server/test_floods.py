@@ -10,11 +10,11 @@ from pathlib import Path
 from socket import SO_SNDBUF, SOL_SOCKET
 
 import pytest
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from tests.server.bare import MODEL, bare, handshake
-from tests.server.client import WireClient, client, controlling
+from tests.server.client import WireClient, client, connect, controlling
 from tests.server.running import RunningServer, serving, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -29,12 +29,13 @@ def open_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSer
         yield server
 
 
-async def test_a_thousand_connections_of_one_address_do_not_exceed_its_limit(
+async def test_hundreds_of_connections_of_one_address_do_not_exceed_its_limit(
     open_server: RunningServer,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         pairs = []
-        for _ in range(1000):
+        # Opened within the time that a connection may be without a request, on a busy machine too.
+        for _ in range(300):
             with contextlib.suppress(ConnectionError):  # dropped before it was used
                 pairs.append(await stack.enter_async_context(bare(open_server)))
         answers: list[str] = []

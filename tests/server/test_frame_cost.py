@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 
-from tests.counting.frame_cost import KNOWN, LISTED, Calls, Count, FrameCost, count_frames
+from tests.counting.frame_cost import KNOWN, LISTED, Calls, Count, FrameCost, count_frames, over_budget
 from tests.counting.system_calls import SUPPORTED
 
 BUDGETS = {
@@ -18,15 +17,14 @@ BUDGETS = {
 
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Count]:
-    return count_frames(tmp_path_factory.mktemp("frame-cost"))
+    return count_frames(tmp_path_factory.mktemp("frame-cost"), BUDGETS)
 
 
 @pytest.mark.skipif(not SUPPORTED, reason="system calls are counted on Linux on x86-64")
 @pytest.mark.parametrize("process", BUDGETS)
 def test_a_paced_frame_stays_within_its_budget(process: str, counts: dict[str, Count]) -> None:
-    count, budget = counts[process], BUDGETS[process]
-    cost, most = dataclasses.asdict(count.cost), dataclasses.asdict(budget)
-    over = [f"{cost[each]:.1f} {each} a frame, budget {most[each]}" for each in most if cost[each] > most[each]]
+    count = counts[process]
+    over = over_budget(count.cost, BUDGETS[process])
     assert not over, f"{process}: " + "; ".join([*over, *_added(process, count.functions), f"{dict(count.system)}"])
 
 

@@ -12,7 +12,6 @@ import pytest
 import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from reactor_runtime.server.app import http_config
@@ -30,6 +29,7 @@ from reactor_runtime.server.routes.websocket import Services as Served
 from reactor_runtime.server.routes.websocket import socket_routes
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from tests.server.admission_fixture import AdmissionFixture
+from tests.server.client import connect
 from tests.timeouts import TIMEOUT_S
 
 KINDS = (

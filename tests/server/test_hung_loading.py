@@ -12,6 +12,8 @@ from tests.server.running import serving, started, write_project
 from tests.server.session_client import is_served
 
 TIMEOUT = "5s"
+# Enough for a model that does not hang.
+LONG_TIMEOUT = "20s"
 MODEL = """
 HERE = os.path.dirname(__file__)
 
@@ -26,6 +28,9 @@ def act(phase):
     if how == "sleeps":
         time.sleep(600)
     elif how == "holds the lock":
+        ctypes.PyDLL(None).sleep(600)
+    elif how == "goes on when it is aborted":
+        signal.signal(signal.SIGABRT, lambda *_: None)
         ctypes.PyDLL(None).sleep(600)
     elif how == "is stopped":
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -48,7 +53,7 @@ class MyModel(ReactorPipeline):
         while True:
             yield gray(100)
 """
-NOT_LOADED = "the model was not loaded within 5 s"
+NOT_LOADED = "the model was not loaded within {} s"
 
 
 @pytest.mark.parametrize(
@@ -58,6 +63,7 @@ NOT_LOADED = "the model was not loaded within 5 s"
         ("load", "sleeps", "time.sleep(600)"),
         ("load", "holds the lock", "in act"),
         ("load", "is stopped", "most recent call first"),
+        ("load", "goes on when it is aborted", "its threads:"),
     ],
 )
 def test_a_model_that_hangs_before_it_is_loaded_ends_the_server_and_says_where(
@@ -68,31 +74,31 @@ def test_a_model_that_hangs_before_it_is_loaded_ends_the_server_and_says_where(
     with started(project, "--load-timeout", TIMEOUT) as server:
         assert server.ended() == 4
         assert line in server.log
-        assert f"error: {NOT_LOADED}" in server.log
+        assert f"error: {NOT_LOADED.format(5)}" in server.log
         assert "--load-timeout limits the time" in server.log
 
 
 async def test_one_that_hangs_when_it_is_loaded_again_is_tried_again(tmp_path: Path) -> None:
-    with serving(write_project(tmp_path, MODEL), "--load-timeout", TIMEOUT) as server:
+    with serving(write_project(tmp_path, MODEL), "--load-timeout", LONG_TIMEOUT) as server:
         await is_served(server.url)
         (tmp_path / "load").write_text("sleeps")
         os.kill(server.engine, signal.SIGKILL)
         server.wait_for_health("failed")
         await is_served(server.url)
-        assert NOT_LOADED in server.log.partition("could not be loaded again, the next try is in ")[2]
+        assert NOT_LOADED.format(20) in server.log.partition("could not be loaded again, the next try is in ")[2]
 
 
 async def test_one_of_two_that_hangs_holds_the_other_up_no_longer_than_that(tmp_path: Path) -> None:
     project = write_project(tmp_path, MODEL)
     (tmp_path / "load").write_text("sleeps")
-    with started(project, "--sessions", "2", "--load-timeout", TIMEOUT) as server:
+    with started(project, "--sessions", "2", "--load-timeout", LONG_TIMEOUT) as server:
         server.wait_for("ready 1 of 2")
-        assert f"this engine can't serve the model, the others continue: {NOT_LOADED}" in server.log
+        assert f"this engine can't serve the model, the others continue: {NOT_LOADED.format(20)}" in server.log
         await is_served(server.url)
 
 
 async def test_a_loaded_model_is_no_longer_measured_by_it(tmp_path: Path) -> None:
-    with serving(write_project(tmp_path, MODEL), "--load-timeout", TIMEOUT) as server:
+    with serving(write_project(tmp_path, MODEL), "--load-timeout", LONG_TIMEOUT) as server:
         engine = server.engine
         (tmp_path / "load").write_text("sleeps")  # which nobody reads any more
         await is_served(server.url)

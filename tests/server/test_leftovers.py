@@ -79,8 +79,8 @@ async def test_as_much_is_held_after_many_sessions_as_after_one(server: RunningS
     server.wait_for_health("ready")
     server.until(lambda: no_more(held(server), before), f"{before}, but {held(server)}")
     now = await alive(server.url)
-    assert (now["tasks"], now["threads"]) == (first["tasks"], first["threads"])
-    assert now["sessions"] <= first["sessions"]
+    # When `first` was asked, the session before it may not have released everything.
+    assert all(now[name] <= first[name] for name in ("tasks", "threads", "sessions")), (now, first)
     server.wait_for_health("ready")
 
 

@@ -74,7 +74,10 @@ async def mounted(model: ModelApp) -> AsyncIterator[int]:
 
 
 async def until_answer(port: int, path: str, text: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as http, asyncio.timeout(TIMEOUT_S):
+    async with (
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=TIMEOUT_S) as http,
+        asyncio.timeout(TIMEOUT_S),
+    ):
         # Nothing announces that the server is ready.
         while text not in (answer := await http.get(path)).text:  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,21 @@ from tests.server.running import RunningServer, serving, started, write_project
 from tests.server.session_client import is_served, several, until_over, visiting
 
 MODEL = """
-ARMED = os.path.join(os.path.dirname(__file__), "armed")
+ARMED, HELD = (os.path.join(os.path.dirname(__file__), name) for name in ("armed", "held"))
 
 
 def strike(phase):
-    if not os.path.exists(ARMED) or open(ARMED).read().split()[0] != phase:
+    try:
+        with open(ARMED) as file:
+            armed, fault = file.read().split()
+        if armed != phase:
+            return
+        if phase in ("import", "load"):
+            os.replace(ARMED, HELD)
+        else:
+            os.unlink(ARMED)
+    except FileNotFoundError:  # not armed, or another engine was first
         return
-    fault = open(ARMED).read().split()[1]
-    os.unlink(ARMED)
     if fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     elif fault == "segfault":
@@ -43,6 +51,8 @@ class MyModel(ReactorPipeline):
 
     def load(self, config):
         strike("load")
+        while os.path.exists(HELD):
+            time.sleep(0.01)
 
     @connected
     def hello(self):
@@ -65,13 +75,33 @@ WORDS = {"kill": "SIGKILL", "segfault": "SIGSEGV", "memory": "MemoryError"}
 
 
 def arm(server: RunningServer, phase: str, fault: str) -> None:
-    """Let the fault happen when the model gets there, once."""
-    (server.output.parent / "armed").write_text(f"{phase} {fault}")
+    """Let the fault happen once, when the model gets there; after one in a load the next waits for `release`."""
+    new = server.output.parent / "new"
+    new.write_text(f"{phase} {fault}")
+    # A model that looks meanwhile must not read an empty file.
+    new.replace(server.output.parent / "armed")
+
+
+def release(server: RunningServer) -> None:
+    (server.output.parent / "held").unlink()
+
+
+@pytest.fixture(scope="module", params=WORDS)
+def fault(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="module")
+def server(fault: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server for each fault: the pauses before the model is loaded again become longer with each death."""
+    with serving(write_project(tmp_path_factory.mktemp(fault), MODEL)) as server:
+        yield server
 
 
 @pytest.fixture
 def free(server: RunningServer) -> RunningServer:
-    """The server of this module, without a session: one that is ending would run into the fault of the next test."""
+    """The server, without a session: one that is ending would run into the fault of the next test."""
     server.wait_for_health("ready")
     return server
 
@@ -84,7 +114,6 @@ async def run_into_it(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("phase", ["connected", "step", "handler"])
-@pytest.mark.parametrize("fault", ["kill", "segfault", "memory"])
 async def test_a_session_ends_with_the_reason_and_the_next_is_served(
     free: RunningServer, fault: str, phase: str
 ) -> None:
@@ -100,7 +129,6 @@ async def test_a_session_ends_with_the_reason_and_the_next_is_served(
     await is_served(free.url)
 
 
-@pytest.mark.parametrize("fault", ["kill", "segfault", "memory"])
 async def test_a_fault_after_the_controller_has_left_is_logged(free: RunningServer, fault: str) -> None:
     before = free.log.count(WORDS[fault])
     async with visiting(free.url) as session:
@@ -119,6 +147,7 @@ async def test_a_model_that_cannot_be_loaded_again_at_once_is_tried_again(tmp_pa
             assert server.health()[0] == 503
             assert server.get("/ready") == (503, "failed\n")
             assert server.get("/live")[0] == 200
+            release(server)
             await is_served(server.url)
             assert WORDS[fault] in server.log
             assert "could not be loaded again, the next try is in" in server.log

@@ -300,8 +300,9 @@ async def test_a_session_is_kept_and_replays_the_same_also_where_it_failed(
     async with controlling(server.url) as client:
         await client.ask("set_plus", {"plus": 7})
         await shown(client, 17)
-        await client.send("reactor.keep")
-        kept = await client.data("reactor.keep")
+        answer = await client.ask("reactor.keep", id="k")
+        kept = answer["data"]
+        assert answer["type"] == "reactor.keep"
         assert Path(kept["file"]).parent == project.folder / "recordings"
         assert (kept["message"], kept["hint"]) == (None, None)
         server.wait_for(f"kept the session file={kept['file']}")

@@ -170,7 +170,7 @@ def test_the_schema_is_there_before_load_is_done(tmp_path: Path, monkeypatch: py
     load = load.replace("while", "        while")
     model = MODEL.replace("    failing = False\n", f"    failing = False\n\n{load}\n")
     with listening(write_project(tmp_path / "model", model)) as server:
-        server.wait_for("loading")
+        server.wait_for("^loading$")
         assert server.health()[1]["status"] == "loading"
         assert server.get("/schema")[0] == 200
         (tmp_path / "go").touch()

@@ -37,6 +37,11 @@ class MyModel(ReactorPipeline):
     def load(self, config):
         began = time.monotonic()
         time.sleep(config.get("load_s", 0.0))
+        first, go = (os.path.join(os.path.dirname(__file__), name) for name in ("first", "go"))
+        if config.get("waits") and os.path.exists(first):
+            while not os.path.exists(go):
+                time.sleep(0.01)
+        open(first, "w").close()
         logger.warning("loaded pid=%d began=%f ended=%f", os.getpid(), began, time.monotonic())
 
     def inference(self):
@@ -171,11 +176,13 @@ async def test_killing_an_engine_leaves_the_other_session_undisturbed(server: Ru
 
 
 def test_each_is_loaded_after_the_other_and_serves_as_soon_as_it_is(tmp_path: Path) -> None:
-    with listening(write_project(tmp_path, MODEL), "--sessions", "2", "--set", "load_s=0.6") as server:
+    project = write_project(tmp_path, MODEL)
+    with listening(project, "--sessions", "2", "--set", "load_s=0.6", "--set", "waits=true") as server:
         server.wait_for("ready 1 of 2 in")
         assert server.health()[1]["status"] == "ready"
         assert "ready 2 of 2" not in server.log
         assert [each["status"] for each in server.health()[1]["engines"]] == ["ready", "loading"]
+        (project / "go").touch()
         server.wait_for("ready 2 of 2 in")
         (first, _, _, ended), (second, _, began, _) = LOADED.findall(server.log)
         assert (first, second) == ("1", "2")
@@ -213,7 +220,7 @@ async def test_an_engine_that_dies_while_the_server_drains_is_not_started_again(
             await first.message("reactor.session", phase="stopping")
             async with client(server.url, role="viewer") as late:
                 assert (await late.closed())[0] == 1001
-            died = min(engines_of(server.process.pid))
+            died = engines_of(server.process.pid)[0]
             os.kill(died, signal.SIGKILL)
             await asyncio.to_thread(server.wait_for, "the model's process was killed")
         assert await asyncio.to_thread(server.ended) == 0, server.log

@@ -95,7 +95,7 @@ async def test_ctrl_c_in_a_session_closes_all_clients_and_the_model_finishes(tmp
 
 async def test_ctrl_c_while_the_model_loads(tmp_path: Path) -> None:
     with listening(write_project(tmp_path, MODEL), "--set", "load_s=600") as server:
-        server.wait_for("^loading")
+        server.wait_for("^loading$")
         async with client(server.url) as controller:
             await controller.data("reactor.session", phase="loading")
             engine = server.engine

@@ -199,7 +199,7 @@ async def test_a_sigterm_for_the_model_s_process_alone_changes_nothing_and_its_w
 @pytest.mark.parametrize("phase", ["loading", "idle", "a step", "a handler that hangs"])
 async def test_a_server_that_is_killed_leaves_no_engine(tmp_path: Path, phase: str) -> None:
     with listening(write_project(tmp_path, MODEL), "--set", f"hang={phase == 'loading'}") as server:
-        server.wait_for("^loading" if phase == "loading" else "ready in")
+        server.wait_for("^loading$" if phase == "loading" else "ready in")
         engine = server.engine
         async with client(server.url) as controller:
             if phase not in ("loading", "idle"):

@@ -9,7 +9,9 @@ from typing import Any
 
 from reactor_runtime.authoring.styles.model import Model
 from reactor_runtime.engine.recorder import Recorder, RecordOptions
+from reactor_runtime.ipc.messages import StartSession
 from reactor_runtime.testing import Studio
+from reactor_runtime.testing.studio import CLIENT, JOINED_AT_UNIX
 
 
 @contextlib.contextmanager
@@ -21,6 +23,7 @@ def recorded(
     with_video: bool = False,
     warm_up: bool = False,
     project: Path | None = None,
+    stepped: bool = False,
 ) -> Iterator[Studio[Model]]:
     """Record the sessions that the block plays into `directory`."""
     options = RecordOptions(directory, video="lossless" if with_video else "")
@@ -28,5 +31,5 @@ def recorded(
     with contextlib.closing(recorder), Studio(model, config, logs=recorder) as studio:
         if warm_up:
             studio.warm_up()
-        studio.connect()
+        studio._connect(StartSession("s-1", CLIENT, JOINED_AT_UNIX, stepped))
         yield studio

@@ -24,7 +24,7 @@ from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.interface.model.contract import ModelContract
 from reactor_runtime.ipc.messages import ClientJoined, ClientLeft
 from reactor_runtime.recording.file import read_recording
-from reactor_runtime.testing import Studio, replay
+from reactor_runtime.testing import PipelineExecutor, Studio, replay
 from tests.testing.recorded import recorded
 
 CAT = UploadedFile("cat.png", "image/png", b"abc")
@@ -103,6 +103,15 @@ def test_a_file_is_that_of_the_controller_that_continues_the_session() -> None:
         studio.upload(CAT)
         studio.run(0.2)
         assert names(studio) == ["cat.png of c-2"]
+
+
+def test_a_file_is_given_to_the_session_that_a_reset_has_begun() -> None:
+    with PipelineExecutor(Choosing) as executor:
+        executor.connect(stepped=True)
+        executor.upload(CAT)
+        executor.step(reset=True)
+        executor.run(2.1)
+        assert names(executor) == ["cat.png of c-1"]
 
 
 def test_a_file_of_a_session_that_is_over_is_given_to_nobody() -> None:

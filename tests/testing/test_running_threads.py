@@ -107,13 +107,14 @@ def test_a_poll_without_a_pause_takes_ten_milliseconds() -> None:
         assert 100 <= studio.model.polls <= 102
 
 
-def test_nothing_is_left_of_a_studio_that_was_closed_while_a_session_ran() -> None:
+def test_nothing_is_left_of_a_studio_that_was_closed_while_a_session_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reactor_runtime.engine.drivers.threads.JOIN_S", TIMEOUT_S)
     before = set(threading.enumerate())
     with studio_of() as studio:
         studio.connect()
         studio.send_event("set_prompt", prompt="cat")
         assert len(set(threading.enumerate()) - before) == 2
-    assert set(threading.enumerate()) == before
+    assert set(threading.enumerate()) <= before
 
 
 def test_threads_of_others_never_make_the_clock_wait() -> None:

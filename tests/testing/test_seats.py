@@ -14,6 +14,7 @@ import pytest
 from reactor_runtime.authoring.contract import Contract
 from reactor_runtime.authoring.presets import check_presets
 from reactor_runtime.authoring.styles.seat import seats_of
+from reactor_runtime.engine.dispatch import CheckedEvent, check_event
 from reactor_runtime.engine.first_step import output_warnings
 from reactor_runtime.engine.output.unpack import UnpackedBundle
 from reactor_runtime.errors import ManifestError
@@ -35,7 +36,8 @@ from reactor_runtime.interface import (
     joined,
     session_started,
 )
-from reactor_runtime.ipc.messages import ClientJoined, ClientLeft
+from reactor_runtime.ipc.messages import ClientEvent, ClientJoined, ClientLeft
+from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import SeatedClient, Studio, replay
 from tests.testing.models import Level, frame
 from tests.testing.recorded import recorded
@@ -453,6 +455,35 @@ def test_a_viewer_that_the_model_knows_can_take_a_seat(tmp_path: Path) -> None:
     assert replay(file, Following).total == 0
 
 
+def test_a_viewer_that_the_model_does_not_know_yet_can_take_a_seat(tmp_path: Path) -> None:
+    with recorded(Following, tmp_path) as studio:
+        host, session = studio._host, studio._session
+        for viewer in ("first", "guest"):
+            host.receive_message(ClientJoined(session, viewer, "viewer", 0.0, None))
+        host.receive_message(ClientJoined(session, "guest", "controller", 0.0, 1))
+        studio.run(0.2)
+        log = list(cast("Following", studio.model).log)
+        assert studio.model.seats[1].taken
+    assert log[2:] == [("first connected", -1), ("guest connected", -1), ("joined", 1)]
+    (file,) = tmp_path.glob("*.mcap")
+    assert [event.data_json.count('"guest"') for event in read_recording(file).events] == [0, 1]
+    assert replay(file, Following).total == 0
+
+
+def test_a_viewer_that_leaves_a_seat_before_the_model_knows_it_is_no_viewer_again(tmp_path: Path) -> None:
+    with recorded(Following, tmp_path) as studio:
+        host, session = studio._host, studio._session
+        for viewer in ("first", "second", "guest"):
+            host.receive_message(ClientJoined(session, viewer, "viewer", 0.0, None))
+        host.receive_message(ClientJoined(session, "guest", "controller", 0.0, 1))
+        host.receive_message(ClientLeft(session, "guest"))
+        studio.run(0.2)
+    (file,) = tmp_path.glob("*.mcap")
+    (events,) = [[event.name for event in read_recording(file).events if '"guest"' in event.data_json]]
+    assert events == ["reactor.joined", "reactor.left"]
+    assert replay(file, Following).total == 0
+
+
 def test_a_viewer_that_leaves_as_it_takes_a_seat_is_disconnected() -> None:
     with PipelineExecutor(Following) as executor:
         executor.connect()
@@ -465,6 +496,38 @@ def test_a_viewer_that_leaves_as_it_takes_a_seat_is_disconnected() -> None:
         next(executor)
         assert executor.model.log[-1] == ("guest disconnected", -1)
         assert not executor.model.seats[1].taken
+
+
+class SlowToConnect(Game):
+    """Have a client come, play and leave during `@connected`, and another one take its seat."""
+
+    meanwhile = staticmethod(lambda: None)
+
+    @connected
+    def on_connected(self) -> None:
+        self.meanwhile()
+
+
+def test_a_seat_that_two_clients_take_during_connected_is_that_of_the_second() -> None:
+    with Studio(SlowToConnect) as studio:
+        host = studio._host
+
+        def come_and_go() -> None:
+            session = studio._session
+            sent = ClientEvent(session, "first", None, "set_move", '{"move": "left"}', seat=1)
+            checked = check_event(host.served.contract.events, sent)
+            assert isinstance(checked, CheckedEvent)
+            host.receive_message(ClientJoined(session, "first", "controller", 0.0, 1))
+            host.receive_message(checked)
+            host.receive_message(ClientLeft(session, "first"))
+            host.receive_message(ClientJoined(session, "second", "controller", 0.0, 1))
+
+        studio.model.meanwhile = come_and_go
+        studio.connect()
+        studio.run(0.2)
+        seat = studio.model.seats[1]
+        assert (seat.client.id, seat.state.move) == ("second", "none")
+        assert studio.model.log == [("joined", 0), ("joined", 1), ("left at left", 1), ("joined", 1)]
 
 
 class Painted(Game):

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from reactor_runtime.authoring.styles.model import Model
+from reactor_runtime.distributed import WorkerCrashed
 from reactor_runtime.engine.dispatch import CheckedEvent, check_event
+from reactor_runtime.engine.inputs.uploads import MOST_FILES
 from reactor_runtime.errors import UsageError
 from reactor_runtime.interface import (
     Audio,
@@ -38,11 +40,12 @@ from reactor_runtime.interface import (
     Video,
     VideoModel,
     command,
+    connected,
     event,
     get_ctx,
     session_started,
 )
-from reactor_runtime.ipc.messages import ClientEvent, ClientLeft
+from reactor_runtime.ipc.messages import ClientEvent, ClientJoined, ClientLeft, StepRequest
 from reactor_runtime.recording.file import read_recording
 from reactor_runtime.testing import Studio, replay
 from reactor_runtime.testing.studio import CLIENT
@@ -269,6 +272,23 @@ def test_the_exception_that_ended_a_session_is_raised_after_one_of_a_handler(tmp
         replay(recording_in(tmp_path), Knobbed)
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["alone", "after a handler"])
+def test_a_session_that_ended_between_steps_with_its_runner_is_replayed_to_there(tmp_path: Path, fails: bool) -> None:
+    with recorded(Knobbed, tmp_path) as studio:
+        studio.push_media("camera", gray(1))
+        studio.run(0.1)
+        if fails:
+            send_without_waiting(studio, "fail")
+        # As a runner does one of whose processes has died; the model waits for a frame.
+        studio._host.runners.on_runner_lost(WorkerCrashed("rank 0 was killed"))
+        studio.disconnect()
+    recording = read_recording(recording_in(tmp_path))
+    assert recording.end is not None
+    assert "rank 0 was killed" in recording.end.error
+    result = replay(recording_in(tmp_path), Knobbed)
+    assert (result.steps, result.differences) == (1, [])
+
+
 def test_a_corrected_model_replays_the_session_that_failed(tmp_path: Path) -> None:
     class Corrected(Knobbed):
         async def inference(self) -> AsyncIterator[Any]:
@@ -282,6 +302,22 @@ def test_a_corrected_model_replays_the_session_that_failed(tmp_path: Path) -> No
             studio.run(0.2)
     result = replay(recording_in(tmp_path), Corrected)
     assert (result.steps, result.differences) == (1, [])
+
+
+def test_a_model_that_waits_in_the_step_that_had_failed_stops_with_an_error(tmp_path: Path) -> None:
+    class Waiting(Knobbed):
+        async def inference(self) -> AsyncIterator[Any]:
+            while True:
+                [frame] = await self.input.camera.read(mode=ReadMode.FIFO)
+                if frame.max() < 255:
+                    yield frame + np.uint8(self.state.level)
+
+    with recorded(Knobbed, tmp_path) as studio:
+        studio.push_media("camera", np.stack([gray(1), gray(255)]))
+        with pytest.raises(ZeroDivisionError):
+            studio.run(0.2)
+    with pytest.raises(RuntimeError, match="after step 1 of 1: the model waits for an event or an input"):
+        replay(recording_in(tmp_path), Waiting)
 
 
 def test_a_session_continues_after_a_handler_that_failed(tmp_path: Path) -> None:
@@ -691,6 +727,51 @@ class Listening(ReactorModel):
                 await self.input.camera.read(timeout=0.35)
             level = 10 * before + self.connected.is_set()
             await self.emit(Shown(np.full((H, W, 3), level, np.uint8), np.zeros((1, 4800), np.int16)))
+
+
+def test_a_session_with_more_files_than_events_can_name_at_a_time_is_replayed(tmp_path: Path) -> None:
+    with recorded(Mixer, tmp_path) as studio:
+        for size in range(MOST_FILES + 2):
+            studio.send_event("set_image", image=bytes(size))
+            studio.run(0.05)
+    assert replay(recording_in(tmp_path), Mixer).differences == []
+
+
+class Greeting(Mixer):
+    """Show how many clients were connected, and the size of an image."""
+
+    greeted = 0
+
+    @session_started
+    def begin(self) -> None:
+        self.greeted = 0
+
+    @connected
+    def greet(self) -> None:
+        self.greeted += 1
+
+    def inference(self) -> Iterator[Any]:
+        while True:
+            size = 0 if self.state.image is None else len(self.state.image.read())
+            level = 10 * self.greeted + size
+            yield Shown(np.full((H, W, 3), level, np.uint8), np.zeros((1, 1600), np.int16))
+
+
+def test_a_reset_session_is_replayed_with_the_clients_and_files_of_before(tmp_path: Path) -> None:
+    image = UploadedFile("cat.png", "image/png", b"abc")
+    with recorded(Greeting, tmp_path, stepped=True) as studio:
+        host, session = studio._host, studio._session
+        host.receive_message(ClientJoined(session, "viewer", "viewer", 0.0))
+        studio.send_event("set_image", image=image)
+        (file,) = studio._slot.uploads
+        again = json.dumps({"state": {"image": {"upload": file}}})
+        host.receive_message(StepRequest(session, CLIENT, 1, 2, again, True, 7))
+        studio.run(0.2)
+        assert [int(frame.array[0, 0, 0]) for frame in studio.frames if frame.track == "main_video"] == [23, 23]
+    (before, after) = sorted(map(read_recording, tmp_path.glob("*.mcap")), key=lambda each: each.header.started_at)
+    assert (before.steps, after.steps) == (0, 2)
+    result = replay(after.path, Greeting)
+    assert (result.frames, result.differences) == (4, [])
 
 
 def test_a_client_that_left_in_a_read_leaves_in_it_again(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_only_unknown_ones_are_refused(offered: list[str]) -> None:
 
 
 def test_codes_are_those_of_the_specification() -> None:
-    assert {int(code) for code in CloseCode} == {1000, 1001, 1009, 1011, 1013, 4401, 4403, 4408, 4429}
+    assert {int(code) for code in CloseCode} == {1000, 1001, 1009, 1011, 1013, 4400, 4401, 4403, 4408, 4429}
     assert {str(code) for code in ErrorCode} == {
         "invalid_json", "invalid_message", "unknown_event", "invalid_event", "not_controller", "rate_limited",
         "bad_media", "unknown_track", "model_error", "internal_error", "unresolved_upload",

@@ -73,6 +73,7 @@ class WorkerAccess:
             now=time.time(),
             resume=resume,
             used_s=client.used_s,
+            waits=role is Role.VIEWER and client.role is Role.CONTROLLER,
         )
 
     def redirect(self, client: Client, ticket: IssuedTicket) -> None:

@@ -13,8 +13,9 @@ from reactor_runtime.cluster.front.access import WorkerAccess
 from reactor_runtime.cluster.front.link import WorkerLink
 from reactor_runtime.cluster.front.scaling import WorkerState
 from reactor_runtime.cluster.front.takeover import Takeover
+from reactor_runtime.cluster.front.worker_engine import NO_CONTACT, WorkerEngine
 from reactor_runtime.cluster.front.worker_session import WorkerSeat, WorkerTurns
-from reactor_runtime.cluster.front.worker_slot import NO_CONTACT, WorkerEngine, WorkerSlot
+from reactor_runtime.cluster.front.worker_slot import WorkerSlot
 from reactor_runtime.cluster.messages import Abort, Drain, FrontIdentity, Stop, ToWorker, WorkerStatus
 from reactor_runtime.cluster.placement.placement import WorkerPlaced
 from reactor_runtime.server.delivery.client import Client

@@ -61,10 +61,43 @@ class WorkerViewers:
         relayed = sum(relay is not None for relay in self._relays.values())
         return relayed >= self._settings.options.max_viewers
 
-    def watch(self, client: Client) -> None:
+    def join(self, client: Client) -> None:
         """Redirect a viewer to the worker, relay it, or keep it until there is a session for it.
 
-        Does nothing while the worker does not serve, as the viewer is assigned again when it does.
+        A client that is relayed keeps its connection, over which the worker shows it the next session too. Does nothing
+        while the worker does not serve, as the viewer is assigned again when it does.
+        """
+        if client not in self._relays:
+            self._watch(client)
+
+    def leave(self, client: Client) -> None:
+        relay = self._relays.pop(client, None)
+        if relay is not None:
+            relay.close()
+
+    def send_waiting(self) -> None:
+        """Send the clients that wait for a session to the one that has started."""
+        for client in [client for client, relay in self._relays.items() if relay is None]:
+            self._watch(client)
+
+    def set_view(self, client: Client, view: View) -> None:
+        # A relay follows the view itself.
+        client.outbox.set_view(view)
+
+    async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:
+        """Return the worker's latest frame of a track, as a seat sees it; None if it has none or can't be reached."""
+        if self._starts():
+            return None
+        session = self._session()
+        return await self._access.snapshot(track, "" if session is None else session.id, seat)
+
+    def close(self) -> None:
+        for client in self.clients:
+            self.leave(client)
+
+    def _watch(self, client: Client) -> None:
+        """Send a viewer to the worker if it serves.
+
         A controller that watches while it waits is relayed: it keeps its connection to the front, and its position,
         also when the worker has too many viewers. Above that limit it is not relayed, as many attempts at once would
         use up the connections that the worker accepts from the front.
@@ -102,35 +135,6 @@ class WorkerViewers:
                 encodings=self._settings.encodings,
             )
             client.send_message("reactor.welcome", welcome)
-
-    def join(self, client: Client) -> None:
-        if client not in self._relays:
-            self.watch(client)
-
-    def leave(self, client: Client) -> None:
-        relay = self._relays.pop(client, None)
-        if relay is not None:
-            relay.close()
-
-    def send_waiting(self) -> None:
-        """Send the clients that wait for a session to the one that has started."""
-        for client in [client for client, relay in self._relays.items() if relay is None]:
-            self.watch(client)
-
-    def set_view(self, client: Client, view: View) -> None:
-        # A relay follows the view itself.
-        client.outbox.set_view(view)
-
-    async def snapshot(self, track: str, seat: int = 0) -> Snapshot | None:
-        """Return the worker's latest frame of a track, as a seat sees it; None if it has none or can't be reached."""
-        if self._starts():
-            return None
-        session = self._session()
-        return await self._access.snapshot(track, "" if session is None else session.id, seat)
-
-    def close(self) -> None:
-        for client in self.clients:
-            self.leave(client)
 
     def _relay_ended(self, client: Client, end: RelayEnd) -> None:
         self._relays.pop(client, None)

@@ -49,7 +49,8 @@ CHECK_S = 2.0
 ANSWER_S = 5.0
 UNAVAILABLE_S = 2.0
 SECRET_S = 10.0
-REMOVE_S = 5.0
+# The front waits for the end of this process for `ray_placement.REMOVE_S`, which is longer.
+ACTORS_END_S = 8.0
 PROBE_S = 5.0
 EXCLUDED = [".git", ".venv", "venv", "node_modules", "__pycache__", "*.mcap"]
 TOKEN_FILE = "~/.ray/auth_token"
@@ -179,7 +180,7 @@ class RayDriver:
         for worker in list(self._actors):
             self._kill_worker(worker)
         if self._following:
-            await asyncio.wait(list(self._following.values()), timeout=REMOVE_S)
+            await asyncio.wait(list(self._following.values()), timeout=ACTORS_END_S)
 
     async def _check_contact(self) -> None:
         """Report when the cluster does not answer, and when it does again."""

@@ -72,6 +72,7 @@ class WorkerGate:
         viewed = {"session": ticket.session} if ticket.session else {}
         request.scope["state"]["used_s"] = ticket.used_s
         request.scope["state"]["slot"] = ticket.slot
+        request.scope["state"]["waits"] = ticket.waits
         request.scope["state"]["ids"] = {"ticket": ticket.id, "client": ticket.client, **viewed}
         return True
 

@@ -12,7 +12,7 @@ from reactor_runtime.authoring.styles.app import ApplicationError, ReactorApp, S
 from reactor_runtime.authoring.styles.pipeline import Idle
 from reactor_runtime.engine.drivers.steps import AsyncSteps, Steps, StepTimer
 from reactor_runtime.engine.served import Version
-from reactor_runtime.engine.session import ModelSession
+from reactor_runtime.engine.session import ModelSession, SessionStopped
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,8 @@ class _Steps:
             await turn.take()
             self._timer.others_s = self._session.now() - asked_at
             try:
+                if self._session.stopping:
+                    raise SessionStopped
                 outcome = self._generate(given)
             finally:
                 turn.release()

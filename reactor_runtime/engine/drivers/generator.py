@@ -215,7 +215,7 @@ class GeneratorDriver:
             if step_at is not None and self._inputs.frame_available:
                 step_at -= self._emitter.pace.early_s
             if step_at is not None and session.batch is not None:
-                step_at = session.batch.step_at(step_at)
+                step_at = session.batch.step_at(session, step_at)
             if step_at is not None and step_at <= self._clock.now():
                 return True
             waited = False
@@ -235,6 +235,10 @@ class GeneratorDriver:
             turn.wanted_at = now if session.stepped else min(now, self._emitter.pace.step_at(now))
             if steps.computes_at_once:
                 await turn.take()
+                # The client may have left, or lost its connection, during a step of another session.
+                if session.stopping or session.paused:
+                    turn.release()
+                    return
             session.draw_numbers()
         timer = self._timer
         timer.begin()
@@ -263,8 +267,12 @@ class GeneratorDriver:
                     # The first frame of new code is shown next.
                     self._emitter.drop_queued()
                 self._state.send_changes()
+                if session.batch is not None:
+                    shown_s = 0 if bundles is None else len(bundles) / self._emitter.pace.schedule.fps
+                    is_paced = shown_s and not session.stepped
+                    session.batch.add_step(session, timer.began + shown_s if is_paced else 0.0)
                 if bundles is not None and turn is not None:
-                    turn.on_timed(compute_s / steps.sessions, len(bundles))
+                    turn.on_timed(compute_s, len(bundles), steps.sessions)
                 if bundles is not None:
                     self._emitter.first_step.check(bundles, compute_s, steps.frame)
                 if bundles is None:

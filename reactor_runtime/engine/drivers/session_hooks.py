@@ -94,7 +94,7 @@ class SessionHooks:
     async def apply(self, change: ClientChange) -> None:
         """Call the hooks for a client that has come or gone: those of its seat, and if they follow clients the others.
 
-        Before the first hooks have finished there is nothing to do: these include all clients.
+        Before the first hooks have finished there is nothing to do: these include all clients that have come by then.
         """
         if not self.is_current:
             return
@@ -136,14 +136,14 @@ class SessionHooks:
         await self._call_logged(version, version.contract.on_session_started, None, stoppable=True)
         self._state.send_changes()
         self._finished = True
-        for client in list(self._session.clients.values()):
+        for client in self._session.joined:
             if self.is_current:
                 await self._greet(client)
         await self._seat_all()
         self._session.desert(not self._greeted)
 
     async def _seat_all(self) -> None:
-        for client in list(self._session.clients.values()):
+        for client in self._session.joined:
             await self._seat(client)
 
     async def _seat(self, client: ClientInfo) -> None:

@@ -211,12 +211,12 @@ class BatchedSteps:
         self.model = model
         self.wake = session.wake
         self.stepped = session.stepped
+        self.session = session
         self._batch = batch
-        self._session = session
         batch.open(self)
 
     async def next(self) -> object:
-        return await self._batch.make_step(self, self._session.now())
+        return await self._batch.make_step(self, self.session.now())
 
     async def throw(self, error: Exception) -> object:
         raise error

@@ -80,6 +80,12 @@ class SessionUploads(Mapping[str, UploadedFile]):
         file = self._files.pop(id, None)
         self._size_bytes -= 0 if file is None else file.size_bytes
 
+    @property
+    def files(self) -> tuple[UploadedFile, ...]:
+        """Return the files; that counts as no reference to them."""
+        with self._lock:
+            return tuple(self._files.values())
+
     def is_used(self, id: str) -> bool:
         """Return whether an event has referred to a file, or the file is dropped."""
         return id in self._used or id not in self._files

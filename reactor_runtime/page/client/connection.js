@@ -10,7 +10,8 @@ import { ConnectError, ConnectionLost, EventError, Refused } from "./errors.js";
 import { judgeClose } from "./protocol.js";
 import { mayNeedPermission, PROTOCOL, Route } from "./route.js";
 
-const MOST_WAIT_MS = 2000;
+// As in the Python client.
+const [FIRST_WAIT_MS, MOST_WAIT_MS] = [200, 2000];
 // A connection that lasted this long resets the delay of retries.
 const STEADY_MS = 2000;
 const OPEN = 1;
@@ -252,7 +253,7 @@ export class Connection extends EventTarget {
       this.#released = true;
       clearTimeout(this.#retryTimer);
     }
-    const mostMs = Math.min(MOST_WAIT_MS, 500 * 2 ** Math.min(this.#failures++, 10));
+    const mostMs = Math.min(MOST_WAIT_MS, FIRST_WAIT_MS * 2 ** Math.min(this.#failures++, 10));
     // All clients of a server lose it at once.
     const waitMs = mostMs * (1 - Math.random() / 2);
     if (!this.#released) this.#retryTimer = setTimeout(() => this.reopen(), waitMs);

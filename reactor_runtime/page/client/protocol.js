@@ -142,6 +142,8 @@ const endOf = (error) => {
 
 const trackOf = ({ sample_rate: sampleRate, ...track }) => (sampleRate ? { ...track, sampleRate } : track);
 
+const REFUSALS = [4400, 4401, 4403];
+
 // A new attempt would end the same way.
 const OWN_FAULT = [1002, 1007, 1009, 4429];
 
@@ -152,8 +154,7 @@ const OWN_FAULT = [1002, 1007, 1009, 4429];
 export function judgeClose(code, reason, { role, welcomed, kept }) {
   const own = role === "controller" && welcomed;
   if (code === 1000) return { error: new SessionEnded("closed", reason), final: true };
-  if (code === 4401 || code === 4403)
-    return { error: new Refused(reason || "the server refused this client"), final: true };
+  if (REFUSALS.includes(code)) return { error: new Refused(reason || "the server refused this client"), final: true };
   if (OWN_FAULT.includes(code)) {
     return { error: new ConnectionLost(`the server closed the connection: ${reason || code}`), final: true };
   }

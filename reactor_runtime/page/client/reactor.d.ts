@@ -672,7 +672,7 @@ export class ConnectError extends ClientError {
   code: "unreachable" | "refused" | "busy";
 }
 
-/** The server rejects this client: its token or its origin is wrong. */
+/** The server rejects this client: its token or its origin is wrong, or there is no such seat. */
 export class Refused extends ConnectError {
   code: "refused";
 }

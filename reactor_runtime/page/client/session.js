@@ -34,6 +34,8 @@ export class Session extends EventTarget {
   });
   // Null until a server has offered video.
   #video = null;
+  // Of the frames that came, by track.
+  #newestPtsS = new Map();
   #read = readFile;
   #publisher = null;
   #steps = null;
@@ -300,6 +302,7 @@ export class Session extends EventTarget {
     const { session, seat = 0, encodings } = this.welcome;
     const resumed = session !== null && session === this.#shownSession && seat === this.#shownSeat;
     this.#outputs.restart(this.#names("video"), { resumed });
+    if (!resumed) this.#newestPtsS.clear();
     [this.#shownSession, this.#shownSeat] = [session, seat];
     this.speaker.tracks = this.#names("audio");
     this.#inputDelay.restart();
@@ -354,7 +357,9 @@ export class Session extends EventTarget {
       this.#emit("arrived", header);
       this.#emit("encoded", { header, bytes, isKey });
     }
-    if (header?.afterFlush) this.speaker.mixer?.cut(header.ptsS);
+    if (!header) return;
+    if (header.afterFlush) this.speaker.mixer?.flush(header.ptsS, this.#newestPtsS.get(header.track) ?? -Infinity);
+    this.#newestPtsS.set(header.track, header.ptsS);
   }
 
   #playSound(media) {

@@ -3,7 +3,7 @@
  * call.
  */
 
-import { ConnectionLost, errorOf, SessionEnded } from "./errors.js";
+import { ClientError, ConnectionLost, errorOf, SessionEnded } from "./errors.js";
 
 /** Return a MediaStream of tracks by name, of all without names; start sound if an audio track is among them. */
 export async function streamOf(session, names) {
@@ -32,14 +32,26 @@ function find(known, name) {
 
 function videoTrackOf(session, name) {
   const { track, show } = makeVideoTrack();
-  feed(session.frames(name, { jpeg: false }), track, show);
+  feed(framesOf(session, name), track, show);
   return track;
 }
 
 /** Return {track, show}: a track to which `show(bitmap)` writes a frame. */
 export const makeVideoTrack = () => (globalThis.MediaStreamTrackGenerator ? generated() : drawn());
 
-/** Feed frames until the track is stopped or the session closed. */
+/** Yield the frames of a track; after those of a session that was lost or has failed, those of the next one. */
+async function* framesOf(session, name) {
+  do {
+    try {
+      yield* session.frames(name, { jpeg: false });
+      return;
+    } catch (error) {
+      if (!(error instanceof ClientError)) return;
+    }
+  } while (await session.ready().catch(() => null));
+}
+
+/** Feed frames until the track is stopped, or no session follows. */
 async function feed(frames, track, show) {
   for await (const { bitmap } of frames) {
     // It was stopped meanwhile.

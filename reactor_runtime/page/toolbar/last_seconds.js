@@ -25,8 +25,8 @@ export class LastSeconds {
   #shownId = null;
   // What a presentation time of this session is on the clock of the clip; null before its first frame.
   #offsetS = null;
-  // When the last key of a video stream was; Infinity after another was requested.
-  #keyS = Infinity;
+  // When the last key of a video stream was, -Infinity before one; Infinity after another was requested.
+  #keyS = -Infinity;
 
   /** @param {Session} session */
   constructor(session) {
@@ -36,6 +36,8 @@ export class LastSeconds {
       if (id !== this.#shownId) this.#offsetS = null;
       this.#shownId = id;
       this.#unseen.clear();
+      // The last connection may have ended before the key that was requested.
+      this.#keyS = -Infinity;
     });
     on("encoded", ({ header, bytes, isKey }) => {
       if (header.track !== this.#nameOf("video")) return;
@@ -66,9 +68,9 @@ export class LastSeconds {
     };
   }
 
-  /** Whether the first video track comes as a video stream. */
+  /** Whether the first video track comes as a video stream, or will with the key that was requested. */
   get isVideo() {
-    return this.#frames.at(-1)?.isKey !== undefined;
+    return this.#keyS === Infinity || this.#frames.at(-1)?.isKey !== undefined;
   }
 
   #nameOf(kind) {
@@ -82,11 +84,16 @@ export class LastSeconds {
   }
 
   #keepPiece(piece, track) {
-    if (!piece.isKey && !this.#frames.length) return;
-    this.#keep(this.#frames, piece, piece.bytes);
+    // The key may have come before this object was made, or was dropped for its bytes with all that needs it.
+    const canDecode = piece.isKey || this.#frames.some(({ isKey }) => isKey);
+    if (canDecode) {
+      // Drop JPEGs that are older than the key and were painted after it: #keep would cut the stream there.
+      if (!piece.isKey) while (this.#frames.at(-1).isKey === undefined) this.#bytes -= this.#frames.pop().byteLength;
+      this.#keep(this.#frames, piece, piece.bytes);
+    }
     const { atS } = this.#frames.at(-1) ?? {};
     if (piece.isKey) this.#keyS = atS;
-    else if (atS - this.#keyS > MOST_DECODED_S) {
+    else if (this.#keyS < Infinity && !(canDecode && atS - this.#keyS <= MOST_DECODED_S)) {
       this.#keyS = Infinity;
       this.#session.notify("reactor.key", { track });
     }

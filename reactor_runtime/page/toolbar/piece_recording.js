@@ -8,10 +8,10 @@ import { boxes, readVideo } from "../client/video/mp4.js";
 const [FTYP, MOOV, MOOF, MDAT] = [0x66747970, 0x6d6f6f76, 0x6d6f6f66, 0x6d646174];
 const [TRAF, TFDT, TRUN] = [0x74726166, 0x74666474, 0x7472756e];
 const BOX_BYTES = 8;
-// A server may not answer every request for a key.
-const KEY_MS = 5000;
-// JPEGs come beside video until a key is acknowledged.
-const JPEGS_MS = 2000;
+// A server may not answer every request for a key; it sends statistics once a second, in order with the frames.
+const MOST_STATISTICS = 5;
+// JPEGs come beside video until a key is acknowledged. In presentation time, which a busy machine does not change.
+const JPEGS_S = 2;
 
 export class PieceRecording {
   /**
@@ -26,9 +26,12 @@ export class PieceRecording {
   #id;
   #offsetS = null;
   #beganAt = 0;
-  #lastAt = 0;
+  // The presentation time of the newest piece, or of the first JPEG of a session before its first piece; null before.
+  #lastS = null;
+  #statistics = 0;
+  #frames;
   #over = new AbortController();
-  #onKey;
+  #onDecided;
   #onEnd;
 
   /**
@@ -39,8 +42,7 @@ export class PieceRecording {
   static async start(session, track) {
     const recording = new PieceRecording(session, track);
     const begun = await new Promise((resolve) => {
-      recording.#onKey = () => resolve(true);
-      setTimeout(() => resolve(false), KEY_MS);
+      recording.#onDecided = resolve;
       session.notify("reactor.key", { track });
     });
     if (begun) return recording;
@@ -55,13 +57,19 @@ export class PieceRecording {
     const { signal } = this.#over;
     const on = (name, listener) => session.addEventListener(name, ({ detail }) => listener(detail), { signal });
     on("session", ({ session: id }) => {
-      if (id !== this.#id) this.#offsetS = null;
+      if (id === this.#id) return;
       this.#id = id;
+      this.#offsetS = this.#lastS = null;
+      // Those of a controller have ended with its session.
+      if (session.role === "controller") this.#frames = session.frames(track, { jpeg: false });
     });
+    on("stats", () => ++this.#statistics < MOST_STATISTICS || this.#onDecided(false));
+    on("status", ({ phase }) => phase !== "ended" || this.#onDecided(false));
     on("encoded", (message) => {
       if (message.header.track === track) this.#add(message);
     });
-    this.#readWhileHidden(session.frames(track, { jpeg: false }));
+    this.#frames = session.frames(track, { jpeg: false });
+    this.#readWhileHidden();
   }
 
   /** Stop and return the file. */
@@ -71,11 +79,12 @@ export class PieceRecording {
   }
 
   #add({ header, bytes, isKey }) {
-    const now = performance.now();
     if (isKey === undefined) {
-      if (this.#config && now - this.#lastAt > JPEGS_MS) this.#end({ continues: true });
+      this.#lastS ??= header.ptsS;
+      if (this.#config && header.ptsS - this.#lastS > JPEGS_S) this.#end({ continues: true });
       return;
     }
+    const now = performance.now();
     const { config, sample } = readVideo(bytes);
     // Without a config, the file begins with this message, if it is a key.
     const known = this.#config ?? config;
@@ -88,9 +97,9 @@ export class PieceRecording {
     if (!this.#config) {
       this.#pieces.push(copy(found.get(FTYP)), copy(found.get(MOOV)));
       [this.#config, this.#beganAt] = [config, now];
-      this.#onKey();
+      this.#onDecided(true);
     }
-    this.#lastAt = now;
+    this.#lastS = header.ptsS;
     this.#offsetS ??= (now - this.#beganAt) / 1000 - header.ptsS;
     const isOther = config && `${config.description}` !== `${known.description}`;
     const whole = isOther ? joined(parameterSets(config.description), sample) : sample.slice();
@@ -109,20 +118,19 @@ export class PieceRecording {
   }
 
   /** Acknowledge frames while the page is hidden and shows none. */
-  async #readWhileHidden(frames) {
+  async #readWhileHidden() {
     const { signal } = this.#over;
-    signal.addEventListener("abort", () => frames.return());
+    signal.addEventListener("abort", () => this.#frames.return());
     while (!signal.aborted) {
-      if (document.hidden) {
-        const { value, done } = await frames.next();
-        value?.bitmap.close();
-        if (done) return;
-      } else {
-        await new Promise((resolve) => {
-          document.addEventListener("visibilitychange", resolve, { once: true, signal });
-          signal.addEventListener("abort", resolve);
-        });
-      }
+      const frames = this.#frames;
+      const { value } = document.hidden ? await frames.next().catch(() => ({})) : {};
+      value?.bitmap.close();
+      if (value || frames !== this.#frames) continue;
+      await new Promise((resolve) => {
+        document.addEventListener("visibilitychange", resolve, { once: true, signal });
+        this.#session.addEventListener("session", resolve, { once: true, signal });
+        signal.addEventListener("abort", resolve);
+      });
     }
   }
 }

@@ -61,8 +61,9 @@ class Client:
     A controller that is `stepped` requests the steps of its session. `id` is the id that a front has given the client;
     "" makes a new one. The arguments `room` and `seat` are the session and the seat that a controller wants; the
     attribute `seat` is the number of the seat that it has, or that a viewer watches. `slot` is the number of the slot
-    that a front has chosen, 0 without a front. `given_up` is set when the client reads too little to receive its own
-    close, `gone` when its socket is no longer served.
+    that a front has chosen, 0 without a front. A viewer that `waits` is a controller in the wait queue of the front.
+    `given_up` is set when the client reads too little to receive its own close, `gone` when its socket is no longer
+    served.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Client:
         room: str = "",
         seat: int | None = None,
         slot: int = 0,
+        waits: bool = False,
     ) -> None:
         self.metrics = options.metrics
         self.id = id or f"c-{secrets.token_hex(4)}"
@@ -96,6 +98,7 @@ class Client:
         self.wanted_seat = seat
         self.seat = seat or 0
         self.slot = slot
+        self.waits = waits
         # Whether the client has come back because it could not reach a worker.
         self.has_returned = False
         # How much of its turn a lost session has used.

@@ -12,6 +12,7 @@ import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from reactor_runtime.server.encoding.encoded import EncodedFrame, MediaFile, Vid
 from reactor_runtime.server.encoding.encoder import Encoder
 from reactor_runtime.server.encoding.video_encoding import VideoEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
-from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
+from reactor_runtime.wire.media_header import MediaHeader
 
 logger = logging.getLogger(__name__)
 
@@ -179,8 +180,10 @@ class Cohort:
             if self._waiting is not None:
                 counters.skipped += 1
                 self._metrics.skipped.add(member.sender.piece_skipped(now))
+        if self._waiting is not None and self._waiting.header.is_after_flush:
+            frame = replace(frame, header=frame.header.as_after_flush())
         self._waiting = frame
-        self._needs_key |= bool(frame.header.flags & FrameFlag.AFTER_FLUSH)
+        self._needs_key |= frame.header.is_after_flush
         self._look(now)
 
     def _look(self, now: float) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from reactor_runtime.clock import Clock
 from reactor_runtime.server.delivery.client import Client
 from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, VideoPiece
+from reactor_runtime.wire.media_header import MediaHeader
 
 # About the time to send 15 frames of 200 kB.
 SLICE_S = 0.001
@@ -36,7 +37,7 @@ class CohortPiece:
 class _Replaced:
     """Placeholder of a frame that a newer frame of its track replaced."""
 
-    track: str
+    header: MediaHeader
 
 
 Item = EncodedFrame | EncodedSound | CohortPiece | Broadcast | Callable[[Client], None]
@@ -131,8 +132,8 @@ class Fanout:
     def _replace_frame(self, track: str) -> None:
         """Release the track's newest frame where a member has not had it."""
         index = self._newest.get(track, -1) - self._start
-        if index >= 0 and self._items[index] is not None:
-            self._items[index] = _Replaced(track)
+        if index >= 0 and isinstance(frame := self._items[index], EncodedFrame):
+            self._items[index] = _Replaced(frame.header)
 
     def _serve_slice(self) -> None:
         self._is_scheduled = False
@@ -172,7 +173,7 @@ def _pass_on(member: Client, item: Item | _Replaced | None) -> None:
             if member not in item.but:
                 member.send_encoded(item.text)
         case _Replaced():
-            member.outbox.skip_frame(item.track, VIEWERS)
+            member.outbox.skip_frame(item.header, VIEWERS)
         case None:
             return
         case for_each:

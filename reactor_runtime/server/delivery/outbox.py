@@ -14,6 +14,8 @@ from reactor_runtime.server.encoding.encoded import EncodedFrame, EncodedSound, 
 from reactor_runtime.server.encoding.encodings import DEFAULT, choose_encoding
 from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
 from reactor_runtime.wire.codec import size_bytes_of
+from reactor_runtime.wire.containers import MP4, Container
+from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import View
 
 # An item for a client: a text, a binary message that is never replaced, or a frame or piece of sound.
@@ -49,7 +51,10 @@ class _KeptFrame(NamedTuple):
 
 
 class SoundQueue:
-    """Keep waiting sound in order; above one second a track, drop the oldest of that track."""
+    """Keep waiting sound in order; above one second a track, drop the oldest of that track.
+
+    If the dropped piece was the first after a flush, the next one gets its flag.
+    """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, EncodedSound]] = deque()
@@ -69,9 +74,12 @@ class SoundQueue:
         self._waiting.append((order, sound))
         self._seconds[track] = self._seconds.get(track, 0.0) + sound.duration_s
         while self._seconds[track] > MOST_SOUND_S + ROUNDING_S:
-            oldest = next(item for item in self._waiting if item[1].track == track)
-            if oldest[1] is sound:
+            oldest, *others = (item for item in self._waiting if item[1].track == track)
+            if not others:
                 return
+            if oldest[1].header.is_after_flush:
+                order, next_oldest = others[0]
+                self._waiting[self._waiting.index(others[0])] = (order, next_oldest.as_after_flush())
             self._waiting.remove(oldest)
             self._seconds[track] -= oldest[1].duration_s
 
@@ -81,13 +89,14 @@ class SoundQueue:
         self._seconds[sound.track] -= sound.duration_s
         return MediaFile("audio", sound.header, sound.data)
 
-    def drop_tracks(self, unwanted: Callable[[str], bool] = lambda _: True) -> None:
-        """Drop the sound of the tracks that are `unwanted`; without an argument, of all."""
-        kept = [item for item in self._waiting if not unwanted(item[1].track)]
-        self._waiting.clear()
+    def drop_tracks(self, unwanted: Callable[[str], bool] = lambda _: True) -> list[MediaHeader]:
+        """Drop the sound of the tracks that are `unwanted`, without an argument of all; return the headers."""
+        waiting, self._waiting = self._waiting, deque()
         self._seconds.clear()
-        for order, sound in kept:
-            self.put_sound(order, sound)
+        for order, sound in waiting:
+            if not unwanted(sound.track):
+                self.put_sound(order, sound)
+        return [sound.header for _, sound in waiting if unwanted(sound.track)]
 
 
 class Outbox:
@@ -97,6 +106,7 @@ class Outbox:
     dropped. Video: one frame a track, which a newer one replaces. Video streams: the pieces that the client's cohort
     has encoded; the cohort encodes no further piece until these are taken. Items are sent in the order in which they
     were queued, but a frame that waits for an acknowledgement, or for the rate of the view, holds back no other item.
+    The first frame and piece of sound that are sent after a flush have the flag for that.
 
     With `full_size_only` the client is sent no frame that was scaled down; without `may_acknowledge` it acknowledges
     none. After `keep_media` no frame is replaced and no sound dropped: both are sent in order with the messages.
@@ -142,6 +152,8 @@ class Outbox:
         self._on_room: Callable[[], object] | None = None
         # The frame of each track that waits, and the encoding that the client takes it in.
         self._newest: dict[str, tuple[int, EncodedFrame, TrackEncoding]] = {}
+        # The tracks whose first frame or piece of sound after a flush was not sent, with its number.
+        self._after_flush: dict[str, int] = {}
         # The pieces of all video streams.
         self._pieces: deque[tuple[int, VideoPiece]] = deque()
 
@@ -207,14 +219,18 @@ class Outbox:
         """Queue a frame in place of an older one of its track, if the view has the track and the frame is accepted."""
         track = frame.track
         if self._unwanted(track) or (encoding := self._encoding_of(frame)) is None:
+            self._note_skipped(frame.header)
             return
         self.counters.offered += 1
         sender = self.track_senders[track]
         if self._on_room is not None:
             rung, file = frame.file_on(encoding, sender.ladder.rung)
+            if track in self._after_flush:
+                file = self._flagged(file, encoding.container)
             self._keep(_KeptFrame(file, encoding.name, rung))
             return
         if track in self._newest:
+            self._replace(track)
             self.counters.skipped += 1
             self._metrics.skipped.add(sender.frame_skipped(self._clock.now()))
         self._newest[track] = (next(self._orders), frame, encoding)
@@ -224,8 +240,12 @@ class Outbox:
         """Queue a piece of a video stream; it takes the place of a file that waits."""
         track = piece.file.header.track
         if self._unwanted(track) or self.track_sender(track).takes_video is None:
+            # The client may have been sent the frame as a file.
+            if not self.track_sender(track).has_had(piece.file.header.seq):
+                self._note_skipped(piece.file.header)
             return
-        self._newest.pop(track, None)
+        if track in self._newest:
+            self._replace(track)
         self._pieces.append((next(self._orders), piece))
         self._on_queued()
 
@@ -236,9 +256,10 @@ class Outbox:
             sender = self.track_senders[track] = TrackSender(self.encoding, may_acknowledge=self._may_acknowledge)
         return sender
 
-    def skip_frame(self, track: str, reason: str) -> None:
+    def skip_frame(self, header: MediaHeader, reason: str) -> None:
         """Count a frame of a track in the view that is skipped for `reason` instead of being offered."""
-        if not self._unwanted(track):
+        self._note_skipped(header)
+        if not self._unwanted(header.track):
             self.counters.offered += 1
             self.counters.skipped += 1
             self._metrics.skipped.add(reason)
@@ -246,7 +267,10 @@ class Outbox:
     def queue_sound(self, sound: EncodedSound) -> None:
         """Queue a piece of sound, unless the view leaves its track out."""
         if self._unwanted(sound.track):
+            self._note_skipped(sound.header)
             return
+        if self._after_flush.pop(sound.track, None) is not None:
+            sound = sound.as_after_flush()
         if self._on_room is not None:
             self._keep(MediaFile("audio", sound.header, sound.data))
             return
@@ -269,6 +293,7 @@ class Outbox:
 
         A frame that waits is sent in the encoding before. A view without `codecs` or `seat` keeps the last ones.
         """
+        has_other_rate = view.max_fps != self.view.max_fps
         codecs = self.view.codecs if view.codecs is None else view.codecs
         self.view = replace(view, codecs=codecs, seat=self.view.seat if view.seat is None else view.seat)
         encoding = choose_encoding(self.view.codecs or (), self._encodings)
@@ -276,9 +301,13 @@ class Outbox:
             self.encoding = encoding
             for sender in self.track_senders.values():
                 sender.change_encoding(encoding)
+        if has_other_rate:
+            for sender in self.track_senders.values():
+                sender.renew_rate()
         for track in [track for track in self._newest if self._unwanted(track)]:
-            del self._newest[track]
-        self.sounds.drop_tracks(self._unwanted)
+            self._replace(track)
+        for header in self.sounds.drop_tracks(self._unwanted):
+            self._note_skipped(header)
         self._on_queued()
 
     def finish(self) -> None:
@@ -290,6 +319,7 @@ class Outbox:
     def drop_media(self) -> None:
         """Drop the frames and the sound that wait."""
         self._newest.clear()
+        self._after_flush.clear()
         self._pieces.clear()
         for sender in self.track_senders.values():
             sender.drop_pieces()
@@ -362,6 +392,8 @@ class Outbox:
     def _take_frame(self, track: str, now: float) -> MediaFile:
         _, frame, encoding = self._newest.pop(track)
         rung, file = self.track_senders[track].send_frame(frame, encoding, now, self.view.max_fps)
+        if track in self._after_flush:
+            file = self._flagged(file, encoding.container)
         self._count_sent(file, encoding.name, rung)
         if self._raw_address is not None and encoding is not DEFAULT:
             self._unread_bytes = len(file.data)
@@ -378,7 +410,26 @@ class Outbox:
         track = piece.file.header.track
         self._count_sent(piece.file, piece.encoding, TOP)
         self.track_senders[track].send_piece(piece, now, self.view.max_fps)
-        return piece.file
+        return self._flagged(piece.file, MP4) if track in self._after_flush else piece.file
+
+    def _replace(self, track: str) -> None:
+        """Drop the frame of a track that waits."""
+        _, frame, _ = self._newest.pop(track)
+        self._note_skipped(frame.header)
+
+    def _note_skipped(self, header: MediaHeader) -> None:
+        if header.is_after_flush:
+            self._after_flush[header.track] = header.seq
+
+    def _flagged(self, file: MediaFile, container: Container) -> MediaFile:
+        """Return a file that is sent, with the flag of a frame that was skipped before it.
+
+        A piece of video may have waited since before the flush.
+        """
+        if file.header.seq < self._after_flush[file.header.track]:
+            return file
+        del self._after_flush[file.header.track]
+        return file if file.header.is_after_flush else file.as_after_flush(container)
 
     def _count_sent(self, file: MediaFile, encoding: str, rung: int) -> None:
         track = file.header.track

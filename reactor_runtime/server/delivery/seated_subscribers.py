@@ -54,6 +54,8 @@ class SeatedSubscribers:
         seat = self._seats[client.seat if client.seat < len(self._seats) else 0]
         if (former := self._seat_of.get(client)) is not None and former is not seat:
             former.leave(client)
+            # A frame that waits could follow the welcome of the other seat.
+            client.outbox.leave_session()
         self._seat_of[client] = seat
         client.outbox.limit_raw(None if controls else network_of(client.address))
         seat.join(client, controls=controls, held=held)

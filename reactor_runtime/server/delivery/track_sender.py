@@ -67,6 +67,11 @@ class TrackSender:
         self.ladder.frame_skipped(now)
         return why
 
+    def renew_rate(self) -> None:
+        """Allow the next frame at once: the client has chosen another rate."""
+        self._not_before = self._shortest_s = 0.0
+        self._on_room()
+
     def send_frame(
         self, frame: EncodedFrame, encoding: TrackEncoding, now: float, max_fps: float | None
     ) -> tuple[int, MediaFile]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from reactor_runtime.server.encoding.encodings import DEFAULT
 from reactor_runtime.server.encoding.track_encoding import TOP, TrackEncoding
-from reactor_runtime.wire.containers import WAV, replace_header
+from reactor_runtime.wire.containers import WAV, Container, replace_header
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 
 
@@ -21,6 +21,11 @@ class MediaFile(NamedTuple):
     kind: Literal["video", "audio"]
     header: MediaHeader
     data: bytes
+
+    def as_after_flush(self, container: Container) -> MediaFile:
+        """Return the file, which is one of this container, with the flag for the first one after a flush."""
+        header = self.header.as_after_flush()
+        return self._replace(header=header, data=replace_header(container, header, self.data))
 
 
 class VideoPiece(NamedTuple):
@@ -137,6 +142,11 @@ class EncodedSound:
         return (
             self if header == self.header else replace(self, header=header, data=replace_header(WAV, header, self.data))
         )
+
+    def as_after_flush(self) -> EncodedSound:
+        """Return the piece with the flag for the first one after a flush."""
+        header = self.header.as_after_flush()
+        return replace(self, header=header, data=replace_header(WAV, header, self.data))
 
 
 def _header_for_seat(piece: EncodedFrame | EncodedSound, seat: int) -> MediaHeader:

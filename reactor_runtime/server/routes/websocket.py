@@ -133,9 +133,11 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         role = _role(websocket.query_params.get("role", Role.CONTROLLER.value))
         stepped = _is_stepped(websocket.query_params.get("generation", REALTIME))
         room, seat = room_of(websocket.query_params), seat_of(websocket.query_params)
-        _check_seats(services.admission.slots.seats, seat, stepped=stepped)
     except WireError as error:
         await _deny(websocket, 400, error.message)
+        return
+    if refusal := services.admission.slots.why_refused(seat, stepped=stepped):
+        await _deny(websocket, 400, refusal)
         return
     if stepped and not services.inbound.has_stepped_sessions:
         await _deny(websocket, 400, "a cluster has no stepped sessions: connect to a server that runs the model itself")
@@ -162,6 +164,7 @@ async def serve_socket(websocket: WebSocket, services: Services[S]) -> None:
         room=room,
         seat=seat,
         slot=by_gate.get("slot", 0),
+        waits=by_gate.get("waits", False),
     )
     client.ids.update(ids)
     resume = websocket.query_params.get("resume", "") if role is Role.CONTROLLER else ""
@@ -281,17 +284,6 @@ def seat_of(query: Mapping[str, str]) -> int | None:
     if not SEAT.fullmatch(seat):
         raise WireError(ErrorCode.INVALID_MESSAGE, f"unknown seat {seat[:40]!r}: seats are numbered from 0")
     return int(seat)
-
-
-def _check_seats(seats: int | None, wanted: int | None, *, stepped: bool) -> None:
-    """Raise WireError for a request that a model with so many seats can't serve; None: that is not known yet."""
-    if seats is not None and wanted is not None and wanted >= seats:
-        has = "one seat, 0" if seats == 1 else f"the seats 0 to {seats - 1}"
-        raise WireError(ErrorCode.INVALID_MESSAGE, f"there is no seat {wanted}: a session of this model has {has}")
-    if stepped and seats is not None and seats > 1:
-        why = f"a session of this model has {seats} seats, and a stepped one has one controller"
-        fix = "connect without generation=stepped, or step the model with PipelineExecutor"
-        raise WireError(ErrorCode.INVALID_MESSAGE, f"{why}: {fix}")
 
 
 async def _disconnected(websocket: WebSocket) -> None:

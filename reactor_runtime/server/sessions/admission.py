@@ -8,7 +8,7 @@ order of controllers, `queue_positions.py` sends them their positions with the t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, Generic
 
@@ -54,6 +54,8 @@ class Admission(Generic[S]):
         self.wait_queue: WaitQueue[Client] = WaitQueue(settings.options.max_waiting, _address_of)
         self.slots: SlotPool[S] = SlotPool(more=more_slots, unknown=unknown_slots, model=settings.name_of(None))
         self.assignment = ViewerAssignment(self.slots, self.wait_queue)
+        # Viewers that came while no model was loaded: it was unknown whether it has the seat that they want.
+        self._early_viewers: set[Client] = set()
         self._stops_at: float | None = None
         self._turn_lengths = TurnLengths(settings.options.limits)
         self._positions = QueuePositions(
@@ -130,12 +132,16 @@ class Admission(Generic[S]):
     def detach(self, client: Client, *, lost: bool = False) -> None:
         """Remove a client that has gone; a controller whose connection was `lost` may resume its session."""
         self.assignment.leave(client)
+        self._early_viewers.discard(client)
         slot = self.slots.controlled_by(client)
         if slot is not None:
             slot.detach_controller(client, lost=lost)
         self.slots.bind(client, None)
         self._positions.forget(client)
-        if self.wait_queue.leave(client) or slot is not None:
+        if self.wait_queue.leave(client):
+            # Seats may have stayed free for it.
+            self._assign_free_slots()
+        elif slot is not None:
             self._queue_changed()
 
     def on_slots_known(self) -> None:
@@ -161,6 +167,13 @@ class Admission(Generic[S]):
         self._queue_changed()
         for slot in self.slots:
             slot.send_message("reactor.session", self._stopping_message())
+
+    def send_loading(self) -> None:
+        """Send the clients how loading goes while no slot serves, except those whose worker sends them what it does."""
+        if (loading := self.slots.loading_message()) is not None:
+            for client in self.all_clients():
+                if client.upstream is None:
+                    client.send_message("reactor.session", loading)
 
     def close(self) -> None:
         """Refuse new clients, close every client, and stop every session; may be called twice."""
@@ -197,6 +210,8 @@ class Admission(Generic[S]):
     def _admit(self, client: Client, session: str) -> None:
         if client.role is Role.CONTROLLER:
             self._assign_free_slots()
+        elif not self.slots.ready_count:
+            self._early_viewers.add(client)
         waits = client in self.wait_queue.waiting
         if waits:
             position = self.wait_queue.waiting.index(client) + 1
@@ -212,15 +227,24 @@ class Admission(Generic[S]):
     def _slot_ready(self, slot: S, load_s: float | None) -> None:
         if load_s is not None:
             self._on_slot_ready(slot, load_s)
+        self._refuse_unserved()
         self.slots.offer(slot)
         self.assignment.reassign()
         self._assign_free_slots()
 
+    def _refuse_unserved(self) -> None:
+        """Close clients that no session can serve: viewers that came while no model was loaded, and those that wait."""
+        for client in (*self.wait_queue.waiting, *self._early_viewers):
+            if refusal := self.slots.why_refused(client.wanted_seat, stepped=client.stepped):
+                self.wait_queue.leave(client)
+                self.assignment.leave(client)
+                self._positions.forget(client)
+                client.close(CloseCode.BAD_REQUEST, refusal)
+        self._early_viewers.clear()
+
     def _slot_lost(self) -> None:
         """Send how loading goes when no slot serves any more; clients that wait keep their positions."""
-        if (loading := self.slots.loading_message()) is not None:
-            for client in self.all_clients():
-                client.send_message("reactor.session", loading)
+        self.send_loading()
         self._on_change()
 
     def _session_ended(self, slot: S) -> None:
@@ -255,15 +279,18 @@ class Admission(Generic[S]):
         For those that still wait, sessions end that their controllers have left.
         """
         is_full = False
+        # The rooms of the controllers that found no place, "" for one without a code.
+        passed_over: set[str] = set()
         for controller in tuple(self.wait_queue.waiting):
             # Where one without a wish finds no place, another one finds none either.
             if is_full and not controller.has_wish:
                 continue
-            vacant = self.slots.find_vacant(controller)
+            vacant = self.slots.find_vacant(controller, lambda each: not self._has_to_end_for(each, passed_over))
             may_open = self.slots.may_open(controller)
             slot = vacant.slot if vacant is not None else self.slots.take_free(controller) if may_open else None
             if slot is None:
                 is_full = is_full or not controller.has_wish
+                passed_over.add(controller.room)
                 continue
             seat = None if vacant is None else vacant.seat_for(controller)
             controller.seat = (controller.wanted_seat or 0) if seat is None else seat
@@ -279,6 +306,17 @@ class Admission(Generic[S]):
                 vacant.take(controller)
         self.slots.end_vacant(len(self.wait_queue.waiting))
         self._queue_changed()
+
+    def _has_to_end_for(self, session: VacantSession[S], rooms: Set[str]) -> bool:
+        """Return whether the session has used up its time, and clients in these rooms, which can't join it, wait.
+
+        Its free seats stay free then: if new controllers took them for ever, it would never end.
+        """
+        most_s, played = self.settings.options.limits.max_session_s, session.slot.session
+        if not rooms or not most_s or not session.is_played or played is None:
+            return False
+        lasted_s = self.settings.clock.now() - played.started_at
+        return lasted_s >= most_s and not rooms <= ({played.room} if played.is_private else {played.room, ""})
 
     def _queue_changed(self) -> None:
         """Send waiting clients their changed positions, and limit turns while clients wait.
@@ -302,7 +340,9 @@ class Admission(Generic[S]):
         for client in clients:
             self.wait_queue.leave(client)
         for client in clients:
-            client.send_message("reactor.session", {**phase, "message": message})
+            if not client.waits:
+                # One that waits at a front may get its session elsewhere.
+                client.send_message("reactor.session", {**phase, "message": message})
             client.close(code, message)
 
     def _stopping_message(self) -> dict[str, Any]:

@@ -164,11 +164,20 @@ class EngineSlot:
             for notice, left_s in ((TurnNotice.ENDING, turn.left_s), (TurnNotice.AWAY, turn.away_s)):
                 if left_s is not None:
                     client.send_message("reactor.session", {"phase": notice, "seconds": left_s})
-            if session.preparing is not None:
+            if session.preparing is not None and not self._waits(client):
                 client.send_message("reactor.session", _progress_message(session))
         self.subscribers.join(client, controls=controls, held=session is not None)
         if session is not None and session.has_several_seats:
             client.send_message("reactor.seats", seats_message(session, client))
+
+    def _waits(self, client: Client) -> bool:
+        """Return whether a client waits for a session of its own, here or at a front."""
+        return client.waits or client in self._wait_queue.waiting
+
+    @property
+    def _waiting(self) -> Collection[Client]:
+        """Return the clients that wait for a session of their own, here or at a front; many may wait."""
+        return {*self._wait_queue.waiting, *(client for client in self.subscribers if client.waits)}
 
     def _send_welcome(self, client: Client, session: ServedSession | None) -> None:
         assert self.engine.contract is not None, "the engine is ready"
@@ -296,7 +305,7 @@ class EngineSlot:
 
     def send_message(self, kind: str, data: dict[str, Any]) -> None:
         """Send a message to the subscribers, and to a controller whose session has not started."""
-        self.subscribers.send_message(kind, data, but=self._wait_queue.waiting)
+        self.subscribers.send_message(kind, data, but=self._waiting)
         for controller in () if self.session is None else self.session.controllers:
             if controller not in self.subscribers:
                 controller.send_message(kind, data)
@@ -321,7 +330,7 @@ class EngineSlot:
         session = self.session
         if session is not None and session.has_progressed():
             message = _progress_message(session)
-            self.subscribers.send_message("reactor.session", message, but=self._wait_queue.waiting)
+            self.subscribers.send_message("reactor.session", message, but=self._waiting)
 
     def send_statistics(self, now: float) -> None:
         """Send each subscriber statistics of the model and its own, and those that may send the rates of inputs."""
@@ -355,7 +364,7 @@ class EngineSlot:
         for subscriber in self.subscribers:
             session.add_client(subscriber)
         self._callbacks.on_session_visible(self)
-        waiting = self._wait_queue.waiting
+        waiting = self._waiting
         if self.shared:
             # They may send from now on, and need the key of uploads.
             for viewer in [each for each in self.subscribers if each is not controller and each not in waiting]:

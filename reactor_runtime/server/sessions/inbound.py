@@ -128,7 +128,7 @@ class Inbound:
             why = "the session has not started: there is nothing to keep"
             client.send_error(ErrorCode.NOT_CONTROLLER, why, message_id=keep.id)
         else:
-            served[0].keep_recording(client)
+            served[0].keep_recording(client, keep.id)
 
     def _sends_to(self, client: Client) -> tuple[ServedSession, Engine] | None:
         """Return the session that a client may send to, and its engine."""

@@ -21,6 +21,7 @@ from reactor_runtime.server.delivery.client import Client, Role
 from reactor_runtime.server.delivery.playout import Playout
 from reactor_runtime.server.delivery.seated_subscribers import SeatedSubscribers
 from reactor_runtime.server.options import TurnLimits
+from reactor_runtime.server.sessions.early_messages import EarlyMessage, EarlyMessages
 from reactor_runtime.server.sessions.incoming_uploads import IncomingUploads
 from reactor_runtime.server.sessions.input_tracks import InputTracks
 from reactor_runtime.server.sessions.session_seat import SessionSeat, choose_seat
@@ -31,10 +32,6 @@ from reactor_runtime.wire.messages import Event, Step
 from reactor_runtime.wire.protocol import CloseCode
 
 logger = logging.getLogger(__name__)
-
-# How much is kept from a client that sends before the engine has started its session, besides the newest media.
-MOST_EARLY = 100
-MOST_EARLY_BYTES = 4 << 20
 
 
 class SessionPhase(StrEnum):
@@ -109,10 +106,10 @@ class ServedSession:
         self.uploads = IncomingUploads(send)
         # Whether the model pauses because its controllers are away.
         self._is_paused = False
-        # What clients have sent before the session started, in its order.
-        self._early: list[ipc.ClientEvent | ipc.ClientMedia | ipc.StepRequest] = []
-        # The clients that have requested to keep the recording, in the order of their requests.
-        self._keepers: deque[Client] = deque()
+        # What clients have sent before the session started.
+        self._early = EarlyMessages()
+        # The clients that have requested to keep the recording, with the ids of the requests, in their order.
+        self._keepers: deque[tuple[Client, str | int | None]] = deque()
 
     def _make_turn(self, seat: SessionSeat) -> Turn:
         return Turn(
@@ -185,20 +182,20 @@ class ServedSession:
         for seat, fields in zip(self.seats, started.seats, strict=False):
             seat.state = fields
 
-    def keep_recording(self, client: Client) -> None:
-        """Save a recording of the session so far; the engine's answer is for this client."""
-        self._keepers.append(client)
+    def keep_recording(self, client: Client, message_id: str | int | None) -> None:
+        """Save a recording of the session so far; the engine's answer is for this request of a client."""
+        self._keepers.append((client, message_id))
         self._send(ipc.KeepRecording(self.id))
 
     def on_started(self, started: ipc.Started) -> None:
         """Send the engine the messages that came before it was ready for them."""
         self._take_state(started)
         self.started_at = started.started_at
+        early = self._early.take_all()
         if self.phase is SessionPhase.STARTING:
             self.phase = SessionPhase.RUNNING
-            for message in self._early:
+            for message in early:
                 self._send(message)
-        self._early.clear()
 
     def start_turn(self) -> None:
         """Start the turn of the controller that has started the session."""
@@ -347,27 +344,15 @@ class ServedSession:
         Return False when too many are kept.
         """
         request = ipc.StepRequest(self.id, self.controller.id, step.id, step.n, step.data_json, step.reset, step.seed)
-        if self.phase is not SessionPhase.STARTING:
-            self._send(request)
-        elif len(self._early) < MOST_EARLY:
-            self._early.append(request)
-        else:
-            return False
-        return True
+        return self._send_or_keep(request)
 
     def send_event(self, event: Event, client: Client) -> bool:
         """Send an event of a client, or keep it until the session has started; return False when too many are kept."""
         arrived_at, seat = client.clock.now(), self.seat_of(client)
         number = 0 if seat is None else seat.number
-        message = ipc.ClientEvent(self.id, client.id, event.id, event.type, event.data_json, arrived_at, number)
-        if self.phase is not SessionPhase.STARTING:
-            self._send(message)
-            return True
-        kept = [size_bytes_of(item.data_json) for item in self._early if isinstance(item, ipc.ClientEvent)]
-        if len(kept) >= MOST_EARLY or sum(kept) + size_bytes_of(event.data_json) > MOST_EARLY_BYTES:
-            return False
-        self._early.append(message)
-        return True
+        return self._send_or_keep(
+            ipc.ClientEvent(self.id, client.id, event.id, event.type, event.data_json, arrived_at, number)
+        )
 
     def send_media(self, track: str, file: bytes, header: MediaHeader | None, client: Client) -> None:
         """Send an image or sound; until the session has started, keep the newest of each track."""
@@ -378,11 +363,13 @@ class ServedSession:
             # A client that sends no time leaves both fields 0.
             pts = header.pts_us if capture_time_us or header.pts_us else None
             message = dataclasses.replace(message, pts=pts, metadata=metadata, capture_time_us=capture_time_us)
-        if self.phase is not SessionPhase.STARTING:
-            self._send(message)
-            return
-        self._early = [item for item in self._early if not (isinstance(item, ipc.ClientMedia) and item.track == track)]
-        self._early.append(message)
+        self._send_or_keep(message)
+
+    def _send_or_keep(self, message: EarlyMessage) -> bool:
+        if self.phase is SessionPhase.STARTING:
+            return self._early.put(message)
+        self._send(message)
+        return True
 
     @property
     def has_senders(self) -> bool:
@@ -423,10 +410,9 @@ class ServedSession:
                 self.uploads.on_taken(message.id)
             case ipc.Kept():
                 kept = {"file": message.file, "message": message.message, "hint": message.hint}
-                client = self._keepers.popleft()
-                # The controller may have resumed since.
-                receiver = client if client in self._subscribers else self.controller
-                receiver.send_message("reactor.keep", {name: value or None for name, value in kept.items()})
+                # A client that has resumed since gets no answer, as with events.
+                client, message_id = self._keepers.popleft()
+                client.send_message("reactor.keep", {name: value or None for name, value in kept.items()}, message_id)
             case ipc.TraceSpans():
                 if self.controller.metrics.trace is not None:
                     self.controller.metrics.trace.spans(message, self.controller.ids.get("engine", ""))

@@ -102,6 +102,10 @@ class SlotSession(Protocol):
         """Return the code by which clients find a session with several seats, "" for any other."""
 
     @property
+    def is_private(self) -> bool:
+        """Return whether only clients that have the code of the room may join."""
+
+    @property
     def phase(self) -> SessionPhase: ...
 
     @property

@@ -87,16 +87,21 @@ class SlotPool(Generic[S]):
         self._vacant.pop(session.slot, None)
         self._vacant[session.slot] = session
 
-    def find_vacant(self, client: Client) -> VacantSession[S] | None:
+    def find_vacant(
+        self, client: Client, may_take: Callable[[VacantSession[S]], bool] = lambda _: True
+    ) -> VacantSession[S] | None:
         """Return the session that has waited longest for a controller such as this one.
 
-        The caller gives the controller a seat there; the session is found again while it has others.
+        The caller gives the controller a seat there; the session is found again while it has others. A client of a
+        front gets the slot that the front chose; any other client only a session for which `may_take` returns True.
         """
-        return self._find_vacant(
-            lambda each: (
-                each.take is not None and each.seat_for(client) is not None and client.slot in (0, each.slot.number)
-            )
-        )
+
+        def suits(each: VacantSession[S]) -> bool:
+            if each.take is None or each.seat_for(client) is None:
+                return False
+            return each.slot.number == client.slot if client.slot else may_take(each)
+
+        return self._find_vacant(suits)
 
     def end_vacant(self, wanted: int) -> None:
         """End sessions that their controllers have left, so that `wanted` slots become free."""
@@ -131,6 +136,20 @@ class SlotPool(Generic[S]):
         """Return how many seats a session has; None until an engine has sent the contract."""
         contract = self.contract
         return None if contract is None else int(contract.get("seats", 1))
+
+    def why_refused(self, seat: int | None, *, stepped: bool) -> str:
+        """Return why no session can serve a client that wants this seat, or steps; "" if one can, or may.
+
+        Before the model is loaded the number of seats is unknown, as `load()` may set it.
+        """
+        seats = self.seats if self.ready_count else None
+        if seats is not None and seat is not None and seat >= seats:
+            has = "one seat, 0" if seats == 1 else f"the seats 0 to {seats - 1}"
+            return f"there is no seat {seat}: a session of this model has {has}"
+        if seats is not None and seats > 1 and stepped:
+            why = f"a session of this model has {seats} seats, and a stepped one has one controller"
+            return f"{why}: connect without generation=stepped, or step the model with PipelineExecutor"
+        return ""
 
     @property
     def tracks(self) -> list[str] | None:

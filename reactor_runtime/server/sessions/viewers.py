@@ -101,7 +101,7 @@ class ViewerAssignment(Generic[S]):
                 continue
             self.unsubscribe(client, but=slot)
             self._slots.bind(client, slot)
-            if watched is None or client.role is Role.CONTROLLER:
+            if watched is None or client.waits or client.role is Role.CONTROLLER:
                 slot.subscribe(client)
             elif watched is not slot:
                 slot.subscribers.join(client)

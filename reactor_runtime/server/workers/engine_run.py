@@ -31,7 +31,7 @@ MOST_SHARE = 0.25
 ALL_SHARES = 0.5
 # What a run passes on.
 OfEngine = ipc.Loading | ipc.Described | ipc.Reloaded | ipc.Ready | ipc.Capacity | ipc.Failed | ipc.OfSession
-LOADING_HINT = "--load-timeout limits the time of import and load() together"
+LOADING_HINT = "--load-timeout limits the time until the model is loaded"
 
 
 class EngineRun:
@@ -167,6 +167,9 @@ class EngineRun:
                 self._watchdog.ending.discard(slot)
             case ipc.Failed():
                 self.failure = errors.from_json(message.error)
+            case ipc.Ready() if self._hung:
+                # The process is being killed: an aborted one may go on for a moment, and finish loading.
+                return
             case ipc.Ready():
                 memory = self.process.memory_fd
                 self._credits += [CreditWriter(memory, each) for each in range(len(self._credits), message.sessions)]
@@ -195,11 +198,12 @@ class EngineRun:
         ready, hung = asyncio.create_task(self._ready.wait()), asyncio.create_task(self._watchdog.wait_for_hang())
         try:
             await asyncio.wait([ready, hung], return_when=asyncio.FIRST_COMPLETED)
-            return None if ready.done() else hung.result()
         finally:
             ready.cancel()
             hung.cancel()
             await asyncio.wait([ready, hung])
+        # Without another wait before the end: the model may have become ready meanwhile.
+        return None if self._ready.is_set() else hung.result()
 
     def _watchdog_for(self, timeout_s: float) -> Watchdog:
         return Watchdog(self._clock, lambda: self.send(ipc.HeartbeatRequest()), timeout_s, self._ids)

@@ -349,8 +349,10 @@ def test_unsupported_type_in_a_dataclass_names_its_field() -> None:
 
 
 HINTS: list[Any] = [hint for hint, _, _ in GOOD]
+# The server refuses numbers that JSON lacks before they come here.
+json_numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["red", "a", "x", "name"]),
+    st.none() | st.booleans() | json_numbers | st.text() | st.sampled_from(["red", "a", "x", "name"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("xyab") | st.text(), inner, max_size=4),
     max_leaves=12,
 )

@@ -138,10 +138,12 @@ def test_a_failing_step_is_an_error(tmp_path: Path) -> None:
     assert "AttributeError: 'MyModel' object has no attribute 'missing'" in done.err
 
 
-def test_a_session_that_the_model_ends_has_no_figures(tmp_path: Path) -> None:
+# At once, and while the reply to an event is waited for.
+@pytest.mark.parametrize("frames", [4, 60])
+def test_a_session_that_the_model_ends_has_no_figures(tmp_path: Path, frames: int) -> None:
     blocks = MODEL.replace("ReactorPipeline", "VideoModel").replace("def load", "def __init__")
     ending = blocks[: blocks.index("    def inference")] + (
-        "    def start_session(self):\n        get_ctx().emit_block(np.zeros((4, 48, 64, 3), np.uint8))\n"
+        f"    def start_session(self):\n        get_ctx().emit_block(np.zeros(({frames}, 48, 64, 3), np.uint8))\n"
     )
 
     done = reactor(
@@ -150,6 +152,7 @@ def test_a_session_that_the_model_ends_has_no_figures(tmp_path: Path) -> None:
 
     assert (done.code, done.out) == (1, "")
     assert "error: the model ended its session" in done.err
+    assert "hint: measure a shorter time with --seconds" in done.err
 
 
 def test_a_model_without_output_is_an_error_with_a_hint(tmp_path: Path) -> None:

@@ -65,7 +65,10 @@ async def test_cancelling_the_future_cancels_the_coroutine(loop: AuthorLoop) -> 
     assert await asyncio.to_thread(ended.wait, TIMEOUT_S)
 
 
-async def test_closing_cancels_what_runs_and_work_starts_it_again(loop: AuthorLoop) -> None:
+async def test_closing_cancels_what_runs_and_work_starts_it_again(
+    loop: AuthorLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reactor_runtime.engine.drivers.threads.JOIN_S", TIMEOUT_S)
     ended = threading.Event()
 
     async def wait() -> None:

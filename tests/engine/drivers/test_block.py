@@ -378,7 +378,8 @@ async def test_a_client_that_leaves_before_the_start_starts_no_session() -> None
     assert rig.model.log == []
 
 
-async def test_no_thread_is_left_after_a_session() -> None:
+async def test_no_thread_is_left_after_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reactor_runtime.engine.drivers.threads.JOIN_S", TIMEOUT_S)
     before = set(threading.enumerate())
     rig = Rig(Scripted, config={"script": paint})
     for sessions in (1, 2, 3):
@@ -387,7 +388,7 @@ async def test_no_thread_is_left_after_a_session() -> None:
         await until(lambda: len(rig.sink.of(EventApplied)) == sessions)  # noqa: B023  # it is called at once
         assert len(set(threading.enumerate()) - before) == 2
         await rig.stop()
-        assert set(threading.enumerate()) == before
+        assert set(threading.enumerate()) <= before
 
 
 def test_two_models_in_one_process_are_not_mixed_up() -> None:

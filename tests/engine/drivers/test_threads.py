@@ -16,7 +16,8 @@ def author() -> AuthorThread:
     return AuthorThread("author", UntrackedThreads())
 
 
-async def test_work_is_done_in_one_daemon_thread_one_after_the_other() -> None:
+async def test_work_is_done_in_one_daemon_thread_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reactor_runtime.engine.drivers.threads.JOIN_S", TIMEOUT_S)
     thread = author()
     first, second = [await thread.run(threading.current_thread) for _ in range(2)]
     assert first is second

@@ -7,13 +7,14 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 import pytest
 
 from reactor_runtime.engine.reload.save_watch import SIGNAL, TRIES, TRY_S, CodeEnded, SaveWatch
 from reactor_runtime.ipc.messages import Reloaded
 from tests.timeouts import TIMEOUT_S
+
+KILL = signal.pthread_kill
 
 # A project's code: it holds the loop until a test lets it return.
 CODE = """
@@ -44,13 +45,11 @@ class Loop:
             is_loading=lambda: False,
         )
         self.watch.start()
-        self._handle = signal.getsignal(SIGNAL)
-        signal.signal(SIGNAL, self._count)
 
-    def _count(self, number: int, frame: FrameType | None) -> None:
+    def interrupt(self, thread: int, number: int) -> None:
+        """Count a signal and send it: the kernel may merge two that wait, which are counted as two."""
         self.signals += 1
-        assert callable(self._handle)
-        self._handle(number, frame)
+        KILL(thread, number)
 
     def run(self, saves: Callable[[], object]) -> None:
         """Run callbacks on this thread until `saves`, which another thread runs, has returned."""
@@ -76,9 +75,11 @@ class Loop:
 
 
 @pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
+def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
     before = signal.getsignal(SIGNAL)
-    yield Loop(tmp_path)
+    loop = Loop(tmp_path)
+    monkeypatch.setattr(signal, "pthread_kill", loop.interrupt)
+    yield loop
     signal.signal(SIGNAL, before)
 
 

@@ -89,6 +89,17 @@ async def test_a_client_that_stalls_gets_the_newest_frame_afterwards_and_can_dec
     assert seqs[2] >= before - 1
 
 
+async def test_a_higher_rate_holds_from_the_next_frame_on() -> None:
+    stage = Stage()
+    viewer = stage.add(View(codecs=("h264",), max_fps=0.1))
+    # A file, and the key.
+    await stage.run(12)
+    stage.subscribers.set_view(viewer.client, H264_VIEW)
+    since = stage.clock.now()
+    await stage.run(1)
+    assert len(viewer.since(since)) >= 28
+
+
 async def test_a_slow_member_leaves_and_the_fast_one_is_not_disturbed() -> None:
     stage = Stage()
     fast, slow = stage.add(), stage.add(paint_s=0.09)
@@ -179,6 +190,21 @@ async def test_another_session_begins_with_a_key_and_so_does_a_flush() -> None:
     await stage.run(1)
     assert viewer.keys[2] == flushed
     assert len(viewer.keys) == 3
+
+
+async def test_a_frame_that_replaces_the_first_one_after_a_flush_has_its_flag() -> None:
+    stage = Stage()
+    viewer = stage.add()
+    await stage.run(1)
+    viewer.stall()
+    stage.flags = FrameFlag.AFTER_FLUSH
+    flushed = stage.seq
+    await stage.run(1)
+    viewer.recover()
+    await stage.run(1)
+    later = [header for header in viewer.headers if header.seq >= flushed]
+    assert later[0].seq > flushed
+    assert [header.is_after_flush for header in later] == [True] + [False] * (len(later) - 1)
 
 
 async def test_a_client_that_pauses_gets_a_key_when_it_resumes() -> None:

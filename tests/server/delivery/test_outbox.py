@@ -5,11 +5,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactor_runtime.media import jpeg
+from reactor_runtime.media import jpeg, wav
 from reactor_runtime.server.delivery.options import ClientOptions, RawBytes
 from reactor_runtime.server.delivery.outbox import (
     MOST_KEPT,
@@ -25,6 +26,7 @@ from reactor_runtime.server.encoding.raw_encoding import RAW
 from reactor_runtime.server.encoding.track_encoding import TrackEncoding
 from reactor_runtime.server.telemetry.metrics import Metrics
 from reactor_runtime.wire.containers import attach, detach
+from reactor_runtime.wire.fragmented_mp4 import VideoMessage, write_message
 from reactor_runtime.wire.media_header import FrameFlag, MediaHeader
 from reactor_runtime.wire.messages import View
 from tests.engine.rig import frame as pixels
@@ -146,11 +148,121 @@ def test_the_viewers_of_one_address_leave_others_half_of_the_raw_bytes(clock: Fa
     assert take_raw(second, 1, clock)
 
 
+def flagged(seq: int, flags: FrameFlag = FrameFlag.AFTER_FLUSH) -> MediaHeader:
+    return MediaHeader("video", seq, 0, 0, flags=flags)
+
+
+def file_of(header: MediaHeader) -> MediaFile:
+    return MediaFile("video", header, attach(header, b"\xff\xd8\xff\xd9"))
+
+
+def video_piece(header: MediaHeader) -> bytes:
+    return attach(header, write_message(VideoMessage(None, b"sample"), 0, 0, 1))
+
+
+def sent_flags(outbox: Outbox) -> list[tuple[int, bool]]:
+    """Return the numbers of what is sent now, and whether it has the flag for the first one after a flush."""
+    found = []
+    while isinstance(item := outbox.take_next()[0], MediaFile):
+        assert detach(item.data)[0] == item.header
+        found.append((item.header.seq, item.header.is_after_flush))
+    return found
+
+
+@pytest.mark.parametrize("replaces", ["frame", "viewers", "view", "view before", "piece"])
+def test_what_is_sent_after_a_skipped_first_frame_after_a_flush_has_its_flag(
+    outbox: Outbox, clock: FakeClock, replaces: str
+) -> None:
+    first = EncodedFrame(flagged(1), {DEFAULT: {0: file_of(flagged(1))}}, 0.1)
+    second = EncodedFrame(header := flagged(2, FrameFlag(0)), {DEFAULT: {0: file_of(header)}}, 0.1)
+    if replaces == "view before":
+        outbox.set_view(View(tracks=()))
+    if replaces == "viewers":
+        outbox.skip_frame(first.header, "viewers")
+    else:
+        outbox.offer_frame(first)
+    if replaces == "view":
+        outbox.set_view(View(tracks=()))
+    outbox.set_view(View())
+    if replaces == "piece":
+        begin_video(outbox, clock)
+        outbox.put_piece(VideoPiece(MediaFile("video", header, video_piece(header)), "h264", True, 1 / 30, 1 / 30))
+    else:
+        outbox.offer_frame(second)
+    assert sent_flags(outbox) == [(2, True)]
+    outbox.track_sender("video").end_video()
+    outbox.offer_frame(EncodedFrame(header := flagged(3, FrameFlag(0)), {DEFAULT: {0: file_of(header)}}, 0.1))
+    assert sent_flags(outbox) == [(3, False)]
+
+
+def test_a_frame_that_is_kept_has_the_flag_of_one_that_the_view_left_out(outbox: Outbox) -> None:
+    outbox.keep_media(lambda: None)
+    outbox.set_view(View(tracks=()))
+    for header in (flagged(1), flagged(2, FrameFlag(0)), flagged(3, FrameFlag(0))):
+        outbox.offer_frame(EncodedFrame(header, {DEFAULT: {0: file_of(header)}}, 0.1))
+        outbox.set_view(View())
+    assert sent_flags(outbox) == [(2, True), (3, False)]
+
+
+def test_a_piece_of_video_from_before_a_flush_does_not_get_the_flag_of_a_skipped_frame(
+    outbox: Outbox, clock: FakeClock
+) -> None:
+    begin_video(outbox, clock)
+    before = flagged(1, FrameFlag(0))
+    outbox.put_piece(VideoPiece(MediaFile("video", before, video_piece(before)), "h264", True, 1 / 30, 1 / 30))
+    outbox.track_sender("video").end_video()
+    for header in (flagged(2), flagged(3, FrameFlag(0))):
+        outbox.offer_frame(EncodedFrame(header, {DEFAULT: {0: file_of(header)}}, 0.1))
+    assert sent_flags(outbox) == [(1, False), (3, True)]
+
+
+def test_the_flag_of_a_skipped_frame_ends_with_its_session(outbox: Outbox) -> None:
+    outbox.skip_frame(flagged(1), "viewers")
+    outbox.leave_session()
+    header = flagged(0, FrameFlag(0))
+    outbox.offer_frame(EncodedFrame(header, {DEFAULT: {0: file_of(header)}}, 0.1))
+    assert sent_flags(outbox) == [(0, False)]
+
+
+def flagged_sound(number: int, flags: FrameFlag = FrameFlag.AFTER_FLUSH) -> EncodedSound:
+    header = replace(flagged(number, flags), track="audio")
+    return EncodedSound(header, attach(header, wav.encode(np.zeros((1, 16), np.int16), 8000)), 0.6)
+
+
+def test_sound_after_a_dropped_first_piece_after_a_flush_has_its_flag(outbox: Outbox) -> None:
+    for number in range(3):
+        outbox.queue_sound(flagged_sound(number, FrameFlag(number == 0)))
+    assert sent_flags(outbox) == [(2, True)]
+
+
+def test_a_piece_of_a_frame_that_was_sent_as_a_file_flags_no_other(outbox: Outbox) -> None:
+    outbox.offer_frame(EncodedFrame(header := flagged(10), {DEFAULT: {0: file_of(header)}}, 0.1))
+    assert sent_flags(outbox) == [(10, True)]
+    outbox.put_piece(VideoPiece(MediaFile("video", header, video_piece(header)), "h264", True, 1 / 30, 1 / 30))
+    outbox.acknowledge("video", 10)
+    outbox.offer_frame(EncodedFrame(header := flagged(11, FrameFlag(0)), {DEFAULT: {0: file_of(header)}}, 0.1))
+    assert sent_flags(outbox) == [(11, False)]
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["before it comes", "while it waits"])
+def test_sound_after_a_first_piece_after_a_flush_that_the_view_left_out_has_its_flag(
+    outbox: Outbox, waits: bool
+) -> None:
+    if not waits:
+        outbox.set_view(View(tracks=()))
+    outbox.queue_sound(flagged_sound(0))
+    outbox.set_view(View(tracks=()))
+    outbox.set_view(View())
+    for number in (1, 2):
+        outbox.queue_sound(flagged_sound(number, FrameFlag(0)))
+        assert sent_flags(outbox) == [(number, number == 1)]
+
+
 def test_a_frame_that_is_skipped_is_counted_with_its_reason(clock: FakeClock) -> None:
     metrics = Metrics()
     outbox = Outbox(ClientOptions(clock, metrics), View(tracks=("left",)))
-    outbox.skip_frame("left", "viewers")
-    outbox.skip_frame("right", "viewers")
+    outbox.skip_frame(MediaHeader("left", 0, 0, 0), "viewers")
+    outbox.skip_frame(MediaHeader("right", 0, 0, 0), "viewers")
     assert (outbox.counters.offered, outbox.counters.skipped, metrics.skipped.counts["viewers"]) == (1, 1, 1)
 
 
@@ -337,6 +449,15 @@ async def test_a_client_gets_at_most_the_rate_of_its_view(outbox: Outbox, clock:
         received += len(await drain(outbox))
         clock.spend(1 / 30)
     assert 5 * max_fps * 0.9 <= received <= 5 * max_fps + 1
+
+
+async def test_a_higher_rate_holds_from_the_next_frame_on(outbox: Outbox) -> None:
+    outbox.set_view(View(max_fps=0.01))
+    for seq in (1, 2):
+        outbox.offer_frame(frame(seq))
+        assert await drain(outbox) == [b"video 1"][seq - 1 :]
+    outbox.set_view(View())
+    assert await drain(outbox) == [b"video 2"]
 
 
 async def test_a_finished_outbox_sends_its_messages_and_nothing_else(outbox: Outbox) -> None:

@@ -71,6 +71,13 @@ async def test_a_frame_for_all_has_the_number_and_the_applied_events_of_each_sea
     assert await room.received(1) == [(3, 7)]
 
 
+async def test_a_client_that_changes_its_seat_gets_no_frame_that_waited_for_it_in_the_former_one(room: Room) -> None:
+    room.subscribers.show_frame(shown(7, seat=0, applied=(0, 0)))
+    room.clients[0].seat = 1
+    room.subscribers.join(room.clients[0], controls=True)
+    assert await room.received(0) == []
+
+
 async def test_sound_for_all_has_the_number_and_the_applied_events_of_each_seat(room: Room) -> None:
     sound = EncodedSound(MediaHeader("voice", 5, 0, 0), WAV.attach(MediaHeader("voice", 5, 0, 0), SILENCE), 0.02)
     room.subscribers.play_sound(replace(sound, applied=(0, 7), seqs=(5, 3)))

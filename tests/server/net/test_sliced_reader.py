@@ -9,7 +9,6 @@ import time
 import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
-from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 
@@ -23,6 +22,7 @@ from reactor_runtime.server.net.sliced_reader import MOST_DROPPED_BYTES, SlicedR
 from reactor_runtime.server.net.socket_protocol import SocketProtocol
 from reactor_runtime.server.telemetry.metrics import LabelledCounter
 from reactor_runtime.wire.protocol import CloseCode
+from tests.server.client import connect
 from tests.timeouts import TIMEOUT_S
 
 MAX_BYTES = 1000

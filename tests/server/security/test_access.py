@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin
 
 from tests.server.bare import MODEL, SECRET, bare, handshake
-from tests.server.client import WireClient, client
+from tests.server.client import WireClient, client, connect
 from tests.server.running import RunningServer, serving, write_project
 from tests.server.security.test_certificate import make_certificate
 from tests.server.stream import asked

@@ -9,13 +9,13 @@ import pytest
 from reactor_runtime.errors import Location, ReactorError, to_json
 from reactor_runtime.ipc import messages as ipc
 from reactor_runtime.media import jpeg
-from reactor_runtime.server.delivery.client import Role
+from reactor_runtime.server.delivery.client import Closing, Role
 from reactor_runtime.server.delivery.outbox import MOST_MESSAGE_BYTES
 from reactor_runtime.server.delivery.playout import MOST_MESSAGE_BYTES as MOST_WAITING_BYTES
 from reactor_runtime.server.encoding.encoded import EncodedSound
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.routes.health import health_status
-from reactor_runtime.server.sessions.session import MOST_EARLY, MOST_EARLY_BYTES
+from reactor_runtime.server.sessions.early_messages import MOST_EARLY, MOST_EARLY_BYTES
 from reactor_runtime.server.workers.engine import EnginePhase
 from reactor_runtime.wire.media_header import MediaHeader
 from reactor_runtime.wire.messages import Event, Keep
@@ -234,6 +234,33 @@ async def test_a_controller_that_watched_while_it_waited_gets_only_its_own_sessi
     services.begin(2)
     assert [waiting in slot.subscribers for slot in services.slots] == [False, True]
     os.close(services.memory)
+
+
+async def test_a_client_that_waits_at_a_front_gets_a_welcome_to_each_session_alone(services: AdmissionFixture) -> None:
+    waiting = services.come(Role.VIEWER, waits=True)
+    assert [data["session"] for _, data in await told(waiting)] == [None]
+    for _ in range(2):
+        controller = services.come()
+        session = services.begin(level=3)
+        ((kind, welcome),) = await told(waiting)
+        assert (kind, welcome["session"], welcome["role"]) == ("reactor.welcome", session, "viewer")
+        services.admission.detach(controller)
+        services.end()
+        assert await told(waiting) == []
+    services.admission.fail("disk on fire")
+    assert (await told(waiting), waiting.closing) == ([], Closing(CloseCode.MODEL_FAILED, "disk on fire"))
+
+
+@pytest.mark.parametrize(("role", "watches", "waits"), [(Role.CONTROLLER, True, False), (Role.VIEWER, False, True)])
+async def test_a_client_that_waits_gets_no_progress_of_the_first_frame_of_others(
+    services: AdmissionFixture, role: Role, watches: bool, waits: bool
+) -> None:
+    services.come()
+    session = services.begin()
+    services.say(ipc.Preparing(session, "compiling", 0.3))
+    waiting, viewer = services.come(role, watches=watches, waits=waits), services.come(Role.VIEWER)
+    services.slot.send_progress()
+    assert (await phases(waiting), await phases(viewer)) == ([], ["preparing", "preparing"])
 
 
 async def test_a_controller_that_watches_while_it_waits_gets_a_changed_contract(services: AdmissionFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -14,10 +15,10 @@ from reactor_runtime.server.delivery.options import ClientOptions
 from reactor_runtime.server.options import TurnLimits
 from reactor_runtime.server.sessions.session import ServedSession
 from reactor_runtime.server.workers.engine import EnginePhase
-from reactor_runtime.wire.messages import Event, View
+from reactor_runtime.wire.messages import Event, Keep, View
 from reactor_runtime.wire.protocol import CloseCode
 from tests.fakes import jpeg_frame
-from tests.server.admission_fixture import AdmissionFixture, phases, places, told
+from tests.server.admission_fixture import AdmissionFixture, drain, phases, places, told
 
 LIMITS = TurnLimits(max_session_s=300, idle_timeout_s=120, resume_grace_s=20)
 SEATS = 3
@@ -285,6 +286,73 @@ async def test_a_turn_is_that_of_a_seat(services: AdmissionFixture) -> None:
     assert session_of(services).controllers == [waiting, *clients[1:]]
 
 
+@pytest.fixture
+def turns() -> Iterator[AdmissionFixture]:
+    """Provide one session with two seats, turns of 300 s, and clients that are never idle."""
+    services = AdmissionFixture(limits=TurnLimits(max_session_s=300), most_waiting=4)
+    assert services.engine.contract is not None
+    services.engine.contract["seats"] = 2
+    services.slot.subscribers.set_seats(2)
+    yield services
+    os.close(services.memory)
+
+
+async def test_a_private_room_is_not_filled_for_ever_while_others_wait(turns: AdmissionFixture) -> None:
+    first = come(turns, room="ours")
+    turns.begin()
+    second = come(turns, room="ours")
+    stranger = come(turns)
+    turns.clock.move_to(turns.clock.now() + 301)
+    assert first.closing is not None
+    again = come(turns, room="ours")
+    assert await places(again) == [(2, 2)]
+    turns.clock.move_to(turns.clock.now() + 301)
+    turns.end()
+    assert second.closing is not None
+    assert session_of(turns).controllers == [stranger]
+
+
+async def test_a_public_room_is_not_filled_for_ever_while_one_waits_for_another_room(turns: AdmissionFixture) -> None:
+    first, _ = begun(turns, 2)
+    come(turns, room="mine")
+    turns.clock.move_to(turns.clock.now() + 301)
+    assert first.closing is not None
+    assert await places(come(turns)) == [(2, 2)]
+
+
+async def test_a_room_is_filled_until_its_time_is_over(turns: AdmissionFixture) -> None:
+    first = come(turns, room="ours")
+    turns.begin()
+    come(turns, room="ours")
+    come(turns)
+    turns.clock.move_to(turns.clock.now() + 200)
+    turns.admission.detach(first)
+    assert come(turns, room="ours").seat == 0
+    assert len(session_of(turns).controllers) == 2
+
+
+async def test_a_room_is_filled_again_when_nobody_waits_for_another_one(turns: AdmissionFixture) -> None:
+    first = come(turns, room="ours")
+    turns.begin()
+    second = come(turns, room="ours")
+    stranger = come(turns)
+    turns.clock.move_to(turns.clock.now() + 301)
+    assert first.closing is not None
+    again = come(turns, room="ours")
+    turns.admission.detach(stranger)
+    assert session_of(turns).controllers == [again, second]
+
+
+async def test_a_client_that_waits_for_a_seat_of_the_room_keeps_no_other_seat_free(turns: AdmissionFixture) -> None:
+    first, second = begun(turns, 2)
+    turns.clock.move_to(turns.clock.now() + 301)
+    waiting = come(turns, seat=0)
+    turns.admission.detach(second)
+    guest = come(turns)
+    assert session_of(turns).controllers == [first, guest]
+    assert await places(waiting) == [(1, 1)]
+
+
 async def test_an_idle_controller_loses_its_seat_alone(services: AdmissionFixture) -> None:
     first, second = begun(services, 2)
     services.clock.move_to(services.clock.now() + 119)
@@ -370,11 +438,29 @@ async def test_the_files_of_a_client_that_has_resumed_are_those_of_the_one_that_
 async def test_a_client_that_keeps_the_recording_gets_the_answer(services: AdmissionFixture) -> None:
     first, second = begun(services, 2)
     session = session_of(services)
-    for number, client in enumerate((second, first)):
-        session.keep_recording(client)
+    for client in (second, first):
+        services.inbound.keep_recording(client, Keep(client.id))
+    for number in range(2):
         session.on_engine_message(ipc.Kept(session.id, f"{number}.mcap", "", ""))
-    kept = [[data["file"] for kind, data in await told(client) if kind == "reactor.keep"] for client in (first, second)]
-    assert kept == [["1.mcap"], ["0.mcap"]]
+    texts = {client: [json.loads(item) for item in await drain(client.outbox)] for client in (first, second)}
+    kept = {
+        client: [(text["id"], text["data"]["file"]) for text in texts[client] if text["type"] == "reactor.keep"]
+        for client in texts
+    }
+    assert kept == {first: [(first.id, "1.mcap")], second: [(second.id, "0.mcap")]}
+
+
+async def test_a_recording_that_a_client_kept_before_it_resumed_is_no_answer_to_anyone_else(
+    services: AdmissionFixture,
+) -> None:
+    first, second = begun(services, 2)
+    session = session_of(services)
+    services.inbound.keep_recording(second, Keep(5))
+    services.admission.detach(second, lost=True)
+    again = come(services, resume=str(session.seats[1].resume_secret))
+    session.on_engine_message(ipc.Kept(session.id, "kept.mcap", "", ""))
+    for client in (first, again):
+        assert "reactor.keep" not in [kind for kind, _ in await told(client)]
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -421,3 +507,53 @@ async def test_no_client_gets_a_seat_of_a_session_whose_engine_is_ending(service
     services.crash()
     services.load()
     assert session_of(services).controllers == [same_room]
+
+
+@pytest.mark.parametrize(
+    ("role", "of_client", "why"),
+    [
+        (Role.CONTROLLER, {"seat": SEATS}, "there is no seat 3: a session of this model has the seats 0 to 2"),
+        (Role.VIEWER, {"seat": SEATS}, "there is no seat 3: a session of this model has the seats 0 to 2"),
+        (Role.CONTROLLER, {"stepped": True}, "a session of this model has 3 seats, and a stepped one has one"),
+    ],
+    ids=["a controller", "a viewer", "stepped"],
+)
+async def test_a_client_that_comes_too_early_to_be_refused_is_closed_when_the_seats_are_known(
+    services: AdmissionFixture, role: Role, of_client: dict[str, Any], why: str
+) -> None:
+    for engine in services.engines:
+        engine.phase = EnginePhase.LOADING
+    early = Client(role, "127.0.0.1", ClientOptions(services.clock), **of_client)
+    others = come(services, seat=1), Client(Role.VIEWER, "127.0.0.1", ClientOptions(services.clock), seat=1)
+    for each in (early, others[1]):
+        services.admission.attach(each)
+    before = early.closing
+    services.load()
+    assert before is None
+    assert early.closing is not None
+    assert (early.closing.code, early.closing.reason.startswith(why)) == (CloseCode.BAD_REQUEST, True)
+    services.admission.detach(early)
+    services.begin()
+    assert session_of(services).controllers == [others[0]]
+    assert others[1] in services.slot.subscribers
+
+
+async def test_a_viewer_goes_on_when_new_code_has_fewer_seats(services: AdmissionFixture) -> None:
+    begun(services, 1)
+    viewer = Client(Role.VIEWER, "127.0.0.1", ClientOptions(services.clock), seat=SEATS - 1)
+    services.admission.attach(viewer)
+    services.slot.on_engine_restart()
+    for engine in services.engines:
+        assert engine.contract is not None
+        engine.contract["seats"] = SEATS - 1
+    services.load()
+    assert viewer.closing is None
+
+
+@pytest.mark.parametrize(("phase", "is_refused"), [(EnginePhase.LOADING, False), (EnginePhase.READY, True)])
+def test_only_a_loaded_model_has_a_known_number_of_seats(
+    services: AdmissionFixture, phase: EnginePhase, is_refused: bool
+) -> None:
+    for engine in services.engines:
+        engine.phase = phase
+    assert bool(services.admission.slots.why_refused(SEATS, stepped=False)) is is_refused

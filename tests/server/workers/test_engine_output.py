@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from reactor_runtime.server.workers.engine_output import BYTES_PER_S, EngineOutput, OutputBudget, PrintedLines
 from tests.server.running import RunningServer, listening, write_project
 
-LINES = 200_000
+# 20 MB, for which a busy machine takes less than the 20 s in which all of it would be written.
+LINES, LENGTH = 20_000, 999
 MARKS = 200
-MODEL = """
+MODEL = f"""
     import logging, multiprocessing, subprocess, threading
 
-    LINE = "x" * 99
+    LINE = "x" * {LENGTH}
 
     class MyState(InputState):
         level: int = 0
@@ -40,12 +41,12 @@ MODEL = """
                 yield MyOutput(main_video=gray(0))
 """
 WAYS = {
-    "printed": 'print("\\n".join([LINE] * 200_000))',
+    "printed": 'print("\\n".join([LINE] * 20_000))',
     "by a thread": (
-        "thread = threading.Thread(target=lambda: [print(LINE) for _ in range(200_000)]); thread.start(); thread.join()"
+        "thread = threading.Thread(target=lambda: [print(LINE) for _ in range(20_000)]); thread.start(); thread.join()"
     ),
-    "to stderr": 'sys.stderr.write((LINE + "\\n") * 200_000)',
-    "by a program": 'subprocess.run(f"yes {LINE} | head -n 200000", shell=True)',
+    "to stderr": 'sys.stderr.write((LINE + "\\n") * 20_000)',
+    "by a program": 'subprocess.run(f"yes {LINE} | head -n 20000", shell=True)',
 }
 # What the module has besides its class; load() calls it.
 MARKING = f"""
@@ -181,7 +182,7 @@ def test_what_a_model_prints_without_end_is_limited_and_counted(tmp_path: Path, 
     with listening(write_project(tmp_path, MODEL.replace("WRITE", WAYS[way]))) as server:
         server.wait_for("ready in")
         server.stop()
-        written = len(re.findall(r"^x{99}$", server.log, re.MULTILINE))
+        written = len(re.findall(rf"^x{{{LENGTH}}}$", server.log, re.MULTILINE))
         assert 0 < written < LINES
         assert written + left_out(server.log) == LINES
 
@@ -192,7 +193,7 @@ def test_what_a_model_prints_without_end_is_limited_in_json_too(tmp_path: Path) 
         server.wait_for("ready in")
         server.stop()
         messages = [json.loads(line)["message"] for line in server.log.splitlines()]
-        written = messages.count("x" * 99)
+        written = messages.count("x" * LENGTH)
         assert 0 < written < LINES
         assert written + left_out(server.log) == LINES
 
@@ -209,8 +210,8 @@ def test_what_a_model_prints_without_end_displaces_no_log_line(tmp_path: Path, w
         marks = [line for line in lines if re.search("(^|author: )mark", line)]
         assert [line.rpartition("mark ")[2] for line in marks] == [str(number) for number in range(MARKS)]
         # The first second has these, and then the mark.
-        assert lines[: lines.index(marks[0])].count("x" * 99) == LINES // MARKS
-        written = lines.count("x" * 99)
+        assert lines[: lines.index(marks[0])].count("x" * LENGTH) == LINES // MARKS
+        written = lines.count("x" * LENGTH)
         assert LINES // MARKS <= written < LINES
         assert written + left_out(server.log) == LINES
 
@@ -233,13 +234,13 @@ def test_a_long_traceback_is_whole_while_threads_print_without_end(tmp_path: Pat
 
 
 def test_what_a_model_logs_without_end_is_limited_and_counted_apart(tmp_path: Path) -> None:
-    logging = f'for _ in range({LINES // 10}): logging.getLogger("author").warning(LINE)\n        print("the end")'
+    logging = f'for _ in range({LINES}): logging.getLogger("author").warning(LINE)\n        print("the end")'
     with listening(working(tmp_path, f"\n    def work():\n        {logging}\n")) as server:
         server.wait_for("ready in")
         server.stop()
-        written = len(re.findall(r"author: x{99}$", server.log, re.MULTILINE))
-        assert 0 < written < LINES // 10
-        assert written + left_out(server.log) == LINES // 10
+        written = len(re.findall(rf"author: x{{{LENGTH}}}$", server.log, re.MULTILINE))
+        assert 0 < written < LINES
+        assert written + left_out(server.log) == LINES
         assert "the model logs more than 1 MB a second: " in server.log
         assert "the end\n" in server.log
 
@@ -259,9 +260,9 @@ def test_log_lines_are_in_the_log_alone_wherever_the_model_writes_them(tmp_path:
 
 
 def test_what_a_model_prints_is_before_what_the_server_writes_then(tmp_path: Path) -> None:
-    with listening(write_project(tmp_path, MODEL.replace("WRITE", 'print("\\n".join([LINE] * 5000))'))) as server:
+    with listening(write_project(tmp_path, MODEL.replace("WRITE", 'print("\\n".join([LINE] * 500))'))) as server:
         server.wait_for("ready in")
-        assert server.log.partition("ready in")[0].count("x" * 99) == 5000
+        assert server.log.partition("ready in")[0].count("x" * LENGTH) == 500
         server.stop()
 
 

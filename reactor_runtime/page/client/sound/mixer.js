@@ -20,7 +20,7 @@ export class Mixer {
   lagMs = null;
   #context;
   #loudspeaker;
-  // name → {node, sampleRate, need}
+  // name → {node, sampleRate, need, flushedS}: the last is the time of its newest sound after a flush.
   #tracks = new Map();
   // name → MediaStreamAudioDestinationNode
   #copies = new Map();
@@ -62,21 +62,31 @@ export class Mixer {
     this.#paintTimes.clear();
     this.lagMs = null;
     for (const [name, track] of this.#tracks) {
-      track.need = NaN;
+      track.need = track.flushedS = NaN;
       if (!names.includes(name)) this.#end(name, track.node);
     }
   }
 
   /** Play a WAV, as returned by readMedia. */
   play({ header, sampleRate, channels, samples }) {
-    if (header.afterFlush) this.cut(header.ptsS, header.track);
-    const { node } = this.#track(header.track, sampleRate);
+    const track = this.#track(header.track, sampleRate);
+    const { node } = track;
+    if (header.afterFlush) {
+      this.#post("cut", header.ptsS, header.track);
+      track.flushedS = header.ptsS;
+    }
     node.port.postMessage(["push", { ptsS: header.ptsS, channels, samples }]);
   }
 
-  /** Play nothing with a presentation time before `ptsS`, on one track or all. */
-  cut(ptsS, track) {
-    this.#post("cut", ptsS, track);
+  /**
+   * Play nothing of the time before a flush: `ptsS` is the time of the first frame after the flush that came, `sinceS`
+   * that of the frame before it. If frames between were skipped, sound of after the flush may have come before, and has
+   * cut its track.
+   */
+  flush(ptsS, sinceS) {
+    for (const [name, { flushedS }] of this.#tracks) {
+      if (!(flushedS > sinceS && flushedS <= ptsS)) this.#post("cut", ptsS, name);
+    }
   }
 
   /** Record that a frame was painted, `at` on performance.now()'s clock. */
@@ -118,7 +128,7 @@ export class Mixer {
     if (known) this.#end(name, known.node);
     const options = { numberOfInputs: 0, outputChannelCount: [2], processorOptions: { sampleRate } };
     const node = new AudioWorkletNode(this.#context, "reactor-track", options);
-    const track = { node, sampleRate, need: NaN };
+    const track = { node, sampleRate, need: NaN, flushedS: NaN };
     node.port.onmessage = ({ data }) => this.#reported(track, data);
     node.connect(this.#loudspeaker);
     if (this.#copies.has(name)) node.connect(this.#copies.get(name));
