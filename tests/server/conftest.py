@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.server.admission_fixture import AdmissionFixture
+from tests.server.counted_calls import counted_calls as counted_calls
 from tests.server.running import RunningServer, serving, write_project
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import re
 import socket
@@ -55,7 +54,7 @@ class Flooded:
         return share
 
     async def charged(self, flood: Callable[[int], bytes]) -> tuple[float, bytes]:
-        """Return which part of the loop's CPU time was charged to the address of a flood, and the answers."""
+        """Return which part of the loop's work was charged to the address of a flood, and the answers."""
         spent_s, began_s = self.share().spent_s, time.thread_time()
         answers = await asyncio.to_thread(flood, self.port)
         return (self.share().spent_s - spent_s) / (time.thread_time() - began_s), answers
@@ -134,6 +133,7 @@ FLOODS: dict[str, Callable[[str], Callable[[int], bytes]]] = {
 }
 
 
+@pytest.mark.usefixtures("counted_calls")
 @pytest.mark.parametrize("kind", FLOODS)
 async def test_the_work_for_each_route_is_charged_to_the_address(kind: str) -> None:
     async with flooded() as server:
@@ -143,7 +143,7 @@ async def test_the_work_for_each_route_is_charged_to_the_address(kind: str) -> N
             await asyncio.to_thread(ask(request("GET", path)), server.port)
             part, answers = await server.charged(FLOODS[kind](path))
             assert b"HTTP/1.1 " in answers, path
-            assert part > 0.5, f"{path}: {part:.0%} of the time was charged"
+            assert part > 0.6, f"{path}: {part:.0%} of the time was charged"
 
 
 @pytest.mark.parametrize("path", [*ROUTES, "/uploads?key=wrong"])
@@ -169,6 +169,7 @@ async def test_a_body_is_read_by_a_route_that_receives_it_and_the_connection_sta
         writer.close()
 
 
+@pytest.mark.usefixtures("counted_calls")
 async def test_a_large_body_is_read_no_faster_than_it_is_received() -> None:
     async with flooded() as server:
         chunk = b"2000\r\n" + bytes(0x2000) + b"\r\n"
@@ -176,7 +177,7 @@ async def test_a_large_body_is_read_no_faster_than_it_is_received() -> None:
         server.share().per_s = 100.0
         part, answer = await server.charged(ask(request("POST", "/drops", b"Transfer-Encoding: chunked\r\n", body)))
         assert b"8192000 bytes" in answer or answer.endswith(b"\r\n\r\n")
-        assert part > 0.5
+        assert part > 0.5, part
 
 
 async def test_small_chunks_are_refused_also_where_a_body_is_received() -> None:
@@ -268,6 +269,7 @@ def tls_contexts(folder: Path, *kind: str) -> tuple[ssl.SSLContext, ssl.SSLConte
     return context, ssl.create_default_context(cafile=str(certificate))
 
 
+@pytest.mark.usefixtures("counted_calls")
 async def test_handshakes_are_computed_on_a_thread_and_charged(tmp_path: Path) -> None:
     context, trusting = tls_contexts(tmp_path, "rsa:4096")
     async with flooded(context) as server, asyncio.timeout(TIMEOUT_S):
@@ -289,6 +291,7 @@ async def test_handshakes_are_computed_on_a_thread_and_charged(tmp_path: Path) -
         assert charged_s > 5 * 0.001 + 0.5 * loop_s
 
 
+@pytest.mark.usefixtures("counted_calls")
 async def test_tls_records_are_charged_to_the_address_and_decrypted_in_slices(tmp_path: Path) -> None:
     context, trusting = tls_contexts(tmp_path)
     said = request("GET", "/live") * 300
@@ -312,12 +315,8 @@ async def test_tls_records_are_charged_to_the_address_and_decrypted_in_slices(tm
         share.per_s = 0.0
         share.left_s = 1.0
         spent_s = share.spent_s
-        gc.disable()
-        try:
-            part, _ = await server.charged(flood)
-        finally:
-            gc.enable()
-        assert part > 0.5
+        part, _ = await server.charged(flood)
+        assert part > 0.5, part
         # Work of more than 2 ms at once is charged five times more.
         assert 1.0 - share.left(time.monotonic()) == pytest.approx(share.spent_s - spent_s)
 

@@ -69,6 +69,7 @@ def _work(seconds: float) -> None:
         pass
 
 
+@pytest.mark.usefixtures("counted_calls")
 async def test_the_steps_of_a_task_are_charged_and_its_waits_are_not() -> None:
     app, steps = application(), list[str]()
     share = app.accounts.of("192.0.2.7", time.monotonic())
