@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -34,14 +35,14 @@ def synth_of(project: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def played(synth: ModuleType) -> NDArray[np.int16]:
-    """Play the same tune here, cut elsewhere; the first frame by itself, since volume and echo rise in it."""
-    instrument = synth.Synth()
-    for at, note, velocity in synth.tune(0, PIECES * 1600):
-        instrument.play(note, velocity, at=at)
-    counts = [1600, 8 * 1600, *[9 * 1600] * 4]
-    sound = np.concatenate([instrument.samples(count, volume=0.8, echo=0.35) for count in counts], axis=1)
-    rounded: NDArray[np.int16] = np.rint(sound * 32767).astype(np.int16)
+def played(synth: ModuleType, pieces: int) -> NDArray[np.int16]:
+    """Play as much of the tune here, cut at its beats; the first frame by itself, since volume and echo rise in it."""
+    instrument, sound = synth.Synth(), []
+    for start, end in itertools.pairwise([0, 1600, *range(synth.BEAT, pieces * 1600 + synth.BEAT, synth.BEAT)]):
+        for at, note, velocity in synth.tune(start, end):
+            instrument.play(note, velocity, at=at)
+        sound.append(instrument.samples(end - start, volume=0.8, echo=0.35))
+    rounded: NDArray[np.int16] = np.rint(np.concatenate(sound, axis=1) * 32767).astype(np.int16)
     return rounded
 
 
@@ -52,9 +53,14 @@ async def test_received_sound_equals_the_played_sound(project: Path, monkeypatch
                 several(session.sound(), PIECES), several(session.frames(decode=False), PIECES - 10)
             )
     sound = np.concatenate([piece.array for piece in pieces], axis=1)
-    assert [piece.seq for piece in pieces] == list(range(PIECES))
     assert sound.shape == (2, PIECES * 1600)
-    assert np.abs(sound - played(synth_of(project, monkeypatch)).astype(int)).max() <= 1
+    seqs = np.array([piece.seq for piece in pieces])
+    # The server drops sound for a client that a busy machine stops for a second, and then sends a second without a gap.
+    assert seqs.tolist() == sorted(set(seqs))
+    assert (np.diff(seqs, prepend=-1) > 1).sum() <= 2
+    expected = played(synth_of(project, monkeypatch), seqs[-1] + 1)
+    samples = (1600 * seqs[:, None] + np.arange(1600)).ravel()
+    assert np.abs(sound - expected[:, samples].astype(int)).max() <= 1
     played_at = {piece.seq: piece.pts_s for piece in pieces}
     apart = [frame.pts_s - played_at[frame.seq] for frame in frames if frame.seq in played_at]
     assert len(apart) > 1
