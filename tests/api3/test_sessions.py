@@ -141,6 +141,14 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningSe
         yield server
 
 
+@pytest.fixture(params=PROGRAMS)
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningServer]:
+    """A server that records, and so gives its engine 6 s to end: another one kills it after 0.8 s."""
+    with listening(project(tmp_path, request.param), "--record", str(tmp_path / "sessions")) as server:
+        server.wait_for("ready in")
+        yield server
+
+
 def notes(server: RunningServer) -> list[str]:
     return re.findall(r"^NOTE (.+)$", server.log, re.MULTILINE)
 
@@ -153,32 +161,32 @@ async def snapshot(client: WireClient) -> dict[str, object]:
     return await client.data("snapshot")
 
 
-async def test_viewers_have_hooks_and_snapshots_and_the_session_outlives_all(served: RunningServer) -> None:
-    async with controlling(served.url) as first:
+async def test_viewers_have_hooks_and_snapshots_and_the_session_outlives_all(recorded: RunningServer) -> None:
+    async with controlling(recorded.url) as first:
         assert (await snapshot(first))["level"] == 50
         assert (await first.ask("set_level", {"level": 200}))["type"] == "reactor.reply"
         while (await first.frame()).level < 190:
             pass
-        async with client(served.url, role="viewer") as viewer:
+        async with client(recorded.url, role="viewer") as viewer:
             seen = await snapshot(viewer)
             assert seen["level"] == 200
             assert len(seen["clients"]) == 2  # type: ignore[arg-type]
             assert (await viewer.ask("set_level", {"level": 1}))["data"]["code"] == "not_controller"
-        wait_for_note(served, "-viewer 200 True")
+        wait_for_note(recorded, "-viewer 200 True")
         await first.data("reactor.stats")
         welcome = first.texts[0]["data"]
         # The snapshot of the viewer is not for the controller.
         assert sum(text["type"] == "snapshot" for text in first.texts) == 1
-    wait_for_note(served, "-controller 200 False")
-    async with client(served.url, resume=welcome["resume"]) as second:
+    wait_for_note(recorded, "-controller 200 False")
+    async with client(recorded.url, resume=welcome["resume"]) as second:
         # It is the same session, with its state.
         again = await second.data("reactor.welcome")
         assert (again["session"], again["state"]) == (welcome["session"], {"level": 200})
         assert (await snapshot(second))["level"] == 200
         assert (await second.frame(applied=1)).level > 190
-    wait_for_note(served, "-controller 200 False", 2)
-    served.stop()
-    assert notes(served) == [
+    wait_for_note(recorded, "-controller 200 False", 2)
+    recorded.stop()
+    assert notes(recorded) == [
         "started 50 False",
         "+controller 50 True",
         "+viewer 200 True",

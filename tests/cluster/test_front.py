@@ -369,7 +369,11 @@ async def test_a_worker_that_is_silent_is_given_up_and_its_client_gets_another(p
         assert abs((await controller.frame()).level - 100) < 3
 
 
-async def test_a_worker_that_drains_is_replaced_and_finishes_its_session(project: Path) -> None:
+async def test_a_worker_that_drains_is_replaced_and_finishes_its_session(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The front kills a worker whose end takes longer.
+    monkeypatch.setattr(remote_worker, "LOST_AFTER_S", TIMEOUT_S)
     async with running_front(project, drain_timeout_s=TIMEOUT_S) as front:
         async with controlling(front.url) as controller:
             await controller.frame()
@@ -382,7 +386,11 @@ async def test_a_worker_that_drains_is_replaced_and_finishes_its_session(project
         assert front.placement.processes[first.worker].returncode == 0
 
 
-async def test_a_session_that_is_not_over_when_its_worker_has_drained_is_lost(project: Path) -> None:
+async def test_a_session_that_is_not_over_when_its_worker_has_drained_is_lost(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The front kills a worker whose end takes longer.
+    monkeypatch.setattr(remote_worker, "LOST_AFTER_S", TIMEOUT_S)
     async with running_front(project, drain_timeout_s=0.2) as front:
         redirect = await redirected(front)
         async with client(socket_of(redirect), ticket=redirect["ticket"]) as direct:

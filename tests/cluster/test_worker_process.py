@@ -34,6 +34,14 @@ def project(tmp_path: Path) -> Path:
     return write_project(tmp_path / "project", MODEL)
 
 
+@pytest.fixture
+def patient_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the front wait for workers that end, and kill none that a busy machine delays."""
+    monkeypatch.setattr("reactor_runtime.cluster.front.link.STOPPING_S", TIMEOUT_S)
+    monkeypatch.setattr("reactor_runtime.cluster.front.remote_worker.LOST_AFTER_S", TIMEOUT_S)
+
+
+@pytest.mark.usefixtures("patient_front")
 async def test_workers_with_and_without_a_session_end_orderly_when_the_front_drains(project: Path) -> None:
     async with running_front(project, workers=2, drain_timeout_s=TIMEOUT_S) as front:
         async with controlling(front.url) as controller:
@@ -83,6 +91,7 @@ async def test_a_worker_whose_actor_has_ended_is_lost_as_a_killed_one(project: P
         assert front.fleet.admission.settings.metrics.sessions.counts["lost"] == 1
 
 
+@pytest.mark.usefixtures("patient_front")
 async def test_a_worker_that_its_front_has_stopped_ends_orderly_though_its_actor_ends(project: Path) -> None:
     async with running_front(project) as front, controlling(front.url) as controller:
         front.service.stop()

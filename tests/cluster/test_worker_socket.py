@@ -58,7 +58,8 @@ async def test_messages_arrive_in_order_also_those_before_the_close() -> None:
     assert received == ["one", LARGE, "two"]
 
 
-async def test_what_is_sent_arrives() -> None:
+async def test_what_is_sent_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_socket, "CLOSING_S", TIMEOUT_S)
     arrived: list[str | bytes] = []
 
     async def handle(connection: ServerConnection) -> None:

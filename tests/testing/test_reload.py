@@ -23,6 +23,7 @@ from reactor_runtime.recording.entries import EndEntry
 from reactor_runtime.recording.file import SessionRecording, read_recording
 from reactor_runtime.testing import PipelineExecutor, Studio, replay
 from tests.testing.projects import Project
+from tests.timeouts import TIMEOUT_S
 
 MODEL = """
     import numpy as np
@@ -950,8 +951,9 @@ def usage(module: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("text", [MODEL, LOOP, BLOCKS], ids=["pipeline", "loop", "blocks"])
 def test_many_reloads_leave_no_class_thread_descriptor_or_memory_behind(
-    project: Project, caplog: pytest.LogCaptureFixture, text: str
+    project: Project, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
+    monkeypatch.setattr("reactor_runtime.engine.drivers.threads.JOIN_S", TIMEOUT_S)
     # A record of an exception refers to its frames, and pytest keeps all records.
     caplog.set_level(logging.CRITICAL)
     text = text.replace("class MyModel(", PART + "\n    class MyModel(").replace("red = 10", "red = self.part.red()")
