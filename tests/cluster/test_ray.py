@@ -260,8 +260,8 @@ def test_ray_is_started_on_this_machine_and_ends_with_the_front(project: Path, r
             gone(pid)
         assert not list(ray_directory.iterdir())
         assert "Traceback" not in server.log
-        # On a busy machine Ray may start late, answer late, or lose a worker.
-        expected = ("no contact with", "worker gone")
+        # On a busy machine Ray may start late, answer late, or lose a worker, and a first step be slow.
+        expected = ("no contact with", "worker gone", "the first step took")
         warnings = [line for line in server.log.splitlines() if "warn" in line]
         assert not [line for line in warnings if not any(words in line for words in expected)]
 

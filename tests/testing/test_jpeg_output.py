@@ -29,6 +29,7 @@ from reactor_runtime.testing.rehearsal import rehearse
 from tests.testing.models import Level
 from tests.testing.recorded import recorded
 from tests.testing.test_session_replay import recording_in
+from tests.timeouts import TIMEOUT_S
 
 
 class Encoded(Output):
@@ -164,7 +165,11 @@ def test_sound_is_no_jpeg() -> None:
             next(executor)
 
 
-def test_the_check_names_the_form_and_takes_no_jpeg_for_black(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_check_names_the_form_and_takes_no_jpeg_for_black(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reactor_runtime.engine.first_step.SLOW_S", TIMEOUT_S)
+
     class Dark(Pipeline):
         def inference(self) -> Iterator[Any]:
             while True:
