@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -306,12 +306,21 @@ async def test_the_python_client_records(scaffold: RunningServer, tmp_path: Path
     assert all(simplejpeg.decode_jpeg(file.read_bytes()).shape == (64, 96, 3) for file in files)
 
 
+async def _run_until(made: Callable[[], bool], text: str, server: RunningServer, directory: Path) -> None:
+    """Run a client of the docs, and again if `made` returns False: a busy machine may stop it for most of its time."""
+    async with asyncio.timeout(TIMEOUT_S):
+        await _run_program(text, server, directory)
+        while not made():
+            await _run_program(text, server, directory)
+
+
 async def test_the_clip_of_the_cookbook_moves(scaffold: RunningServer, tmp_path: Path) -> None:
-    await _run_program(one("clients.md", "clip.py").text, scaffold, tmp_path)
-    with Image.open(tmp_path / "clip.webp") as clip:
-        assert clip.format == "WEBP"
-        # Raises an error if there is only one frame.
-        clip.seek(1)
+    def is_moving() -> bool:
+        with Image.open(tmp_path / "clip.webp") as clip:
+            assert clip.format == "WEBP"
+            return getattr(clip, "n_frames", 1) > 1
+
+    await _run_until(is_moving, one("clients.md", "clip.py").text, scaffold, tmp_path)
 
 
 async def test_the_typed_python_client_steers(scaffold: RunningServer, tmp_path: Path) -> None:
@@ -322,9 +331,12 @@ async def test_the_typed_python_client_steers(scaffold: RunningServer, tmp_path:
 
 async def test_the_sender_of_pictures_gets_them_back(tmp_path: Path) -> None:
     assert reactor("init", "camera", "-t", "webcam", cwd=tmp_path).code == 0
+
+    def is_bright() -> bool:
+        return bool(simplejpeg.decode_jpeg((tmp_path / "out.jpg").read_bytes()).mean() > 150)
+
     with serving(tmp_path / "camera", "--set", "width=96", "--set", "height=64") as server:
-        await _run_program(one("templates.md", "send.py").text, server, tmp_path)
-    assert simplejpeg.decode_jpeg((tmp_path / "out.jpg").read_bytes()).mean() > 150
+        await _run_until(is_bright, one("templates.md", "send.py").text, server, tmp_path)
 
 
 async def test_the_header_reader_reads_pictures_and_sound(scaffold: RunningServer, tmp_path: Path) -> None:
