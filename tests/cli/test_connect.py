@@ -162,9 +162,11 @@ def test_a_misspelt_event_is_refused_with_a_suggestion_for_programs(url: str, tm
     assert (outcome.code, refusal["suggestion"]) == (1, "set_level")
 
 
-def test_a_pipe_that_stays_open_does_not_delay_the_end(url: str, tmp_path: Path) -> None:
+def test_a_pipe_that_stays_open_does_not_delay_the_end(server: RunningServer, url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-m", "reactor_cli", "connect", url, "--json"]
     for arguments in (["--send", "count", "--seconds", "0"], ["--seconds", "3"]):
+        # No client may wait for the end of the session before.
+        server.wait_for_health("ready")
         with subprocess.Popen(
             [*command, *arguments],
             cwd=tmp_path,
