@@ -22,6 +22,7 @@ import termios
 import warnings
 
 from reactor_runtime.server import preload
+from reactor_runtime.server.workers import engine_run
 
 REQUEST_BYTES = 1 << 18
 # A process id, or the status of a process, in a pipe.
@@ -93,8 +94,12 @@ def become(
     new_session: bool,
     strict: bool,
     ignores_hang_up: bool,
+    stop_s: float | None,
 ) -> None:
-    """Give this process all that a new one would have, with `path` in place of the directory of this script."""
+    """Give this process all that a new one would have, with `path` in place of the directory of this script.
+
+    `stop_s` is how long an engine may take to end, where it is not None.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_IGN if ignores_hang_up else signal.SIG_DFL)
     if new_session:
@@ -115,6 +120,8 @@ def become(
     os.environ.update(environment)
     sys.path[0] = path
     sys.argv[1:] = arguments
+    if stop_s is not None:
+        engine_run.STOP_S = stop_s
 
 
 if __name__ == "__main__":

@@ -106,11 +106,12 @@ def fork(
     path: Path,
     new_session: bool = False,
     strict: bool = False,
+    stop_s: float | None = None,
 ) -> Fork:
     """Start `reactor` with these arguments and standard streams, in an `environment` that Python has not started with.
 
     `path` is the first directory of `sys.path`. With `new_session` it leads a session of its own, whose terminal is its
-    stdin if that is one; with `strict` warnings are errors.
+    stdin if that is one; with `strict` warnings are errors. Its engines may take `stop_s` to end.
     """
     return _fork_server().start(
         arguments,
@@ -122,4 +123,5 @@ def fork(
         strict=strict,
         # As a process that is started here inherits it.
         ignores_hang_up=signal.getsignal(signal.SIGHUP) is signal.SIG_IGN,
+        stop_s=stop_s,
     )

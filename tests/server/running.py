@@ -158,17 +158,21 @@ def started(
     descriptors: tuple[int, int] | None = None,
     python: str = sys.executable,
     variables: Mapping[str, str] | None = None,
+    stop_s: float | None = None,
 ) -> Iterator[RunningServer]:
     """Start a server and return at once; whatever happens, nothing of it is left afterwards.
 
     `descriptors` are the soft and the hard limit of those that it may open, `variables` are added to its environment.
+    `stop_s` is how long its engine may take to end when it stops, for tests of what the engine does last; with it the
+    server is forked, and `variables` that Python reads when it starts count only for the engine.
     """
     output = project / "output.log"
     arguments = (*command, str(project), "--port", "0", *arguments)
     with output.open("wb") as file:
-        if descriptors is None and python == sys.executable and not variables:
-            process: Process = _forked(arguments, file, cwd)
+        if descriptors is None and python == sys.executable and (stop_s is not None or not variables):
+            process: Process = _forked(arguments, file, cwd, {**environment(), **(variables or {})}, stop_s)
         else:
+            assert stop_s is None, "only a fork can be given another time"
             limited = () if descriptors is None else ("sh", "-c", LIMITED.format(*descriptors), "sh")
             process = subprocess.Popen(
                 [*limited, python, "-P", "-m", "reactor_cli", *arguments],
@@ -183,17 +187,20 @@ def started(
         yield RunningServer(process, output)
 
 
-def _forked(arguments: Sequence[str], output: BinaryIO, cwd: Path | None) -> Process:
+def _forked(
+    arguments: Sequence[str], output: BinaryIO, cwd: Path | None, variables: Mapping[str, str], stop_s: float | None
+) -> Process:
     """Start the command `reactor` in a fork."""
     with open(os.devnull, "rb") as stdin:
         return fork(
             arguments,
             (stdin.fileno(), output.fileno(), output.fileno()),
             cwd=cwd or Path.cwd(),
-            environment=environment(),
+            environment=variables,
             path=Path(sys.executable).parent,
             new_session=True,
             strict=True,
+            stop_s=stop_s,
         )
 
 
@@ -218,18 +225,21 @@ def serving(
     cwd: Path | None = None,
     descriptors: tuple[int, int] | None = None,
     variables: Mapping[str, str] | None = None,
+    stop_s: float | None = None,
 ) -> Iterator[RunningServer]:
     """Run a server that is ready for the duration of the block, and stop it as people do."""
-    with started(project, *arguments, command=command, cwd=cwd, descriptors=descriptors, variables=variables) as server:
+    with started(
+        project, *arguments, command=command, cwd=cwd, descriptors=descriptors, variables=variables, stop_s=stop_s
+    ) as server:
         server.wait_for("ready in")
         yield server
         server.stop()
 
 
 @contextlib.contextmanager
-def listening(project: Path, *arguments: str) -> Iterator[RunningServer]:
+def listening(project: Path, *arguments: str, stop_s: float | None = None) -> Iterator[RunningServer]:
     """Run a server that listens but may not have loaded its model; its end is the test's."""
-    with started(project, *arguments) as server:
+    with started(project, *arguments, stop_s=stop_s) as server:
         server.wait_for(r"http://127\.0\.0\.1:\d+")
         server.until(lambda: server.get("/live")[0] == 200, "answer")
         yield server

@@ -233,7 +233,7 @@ def test_a_project_is_stopped_while_a_session_runs(tmp_path: Path, program: str,
             running.interrupt()
             assert (await controller.data("reactor.session", phase="ended"))["reason"] == "server_stopping"
 
-    with started(write_project(tmp_path, program)) as running:
+    with started(write_project(tmp_path, program), stop_s=TIMEOUT_S if over else None) as running:
         running.wait_for("ready in")
         asyncio.run(watch(running))
         assert running.ended() == 0

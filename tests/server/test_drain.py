@@ -16,6 +16,7 @@ from tests.processes import gone
 from tests.server.admission_fixture import AdmissionFixture, phases, told
 from tests.server.client import client, controlling
 from tests.server.running import RunningServer, listening, started, write_project
+from tests.timeouts import TIMEOUT_S
 
 MODEL = """
 class MyState(InputState):
@@ -49,7 +50,8 @@ class MyModel(ReactorPipeline):
 
 @contextlib.contextmanager
 def draining_for(tmp_path: Path, seconds: int) -> Iterator[RunningServer]:
-    with started(write_project(tmp_path, MODEL), "--drain-timeout", str(seconds)) as server:
+    project = write_project(tmp_path, MODEL)
+    with started(project, "--drain-timeout", str(seconds), stop_s=TIMEOUT_S) as server:
         server.wait_for("ready in")
         yield server
 

@@ -54,7 +54,7 @@ def left_out(server: RunningServer, pattern: str) -> int:
 
 @pytest.mark.parametrize(("event", "at"), [("fail", "raise ValueError"), ("reply", "raise RuntimeError")])
 async def test_an_event_that_always_fails_has_one_traceback_and_a_count(tmp_path: Path, event: str, at: str) -> None:
-    with listening(write_project(tmp_path, MODEL)) as server:
+    with listening(write_project(tmp_path, MODEL), stop_s=TIMEOUT_S) as server:
         server.wait_for("ready in")
         async with visiting(server.url) as session:
             for _ in range(EVENTS):

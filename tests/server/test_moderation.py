@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.server.client import controlling
 from tests.server.running import RunningServer, serving, write_project
+from tests.timeouts import TIMEOUT_S
 
 MODEL = """
 import asyncio
@@ -77,7 +78,7 @@ class MyModel(ReactorModel):
 
     async def moderate(self, value, *, event, field, client):
         print("DECIDING", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 
     async def run(self):
         try:
@@ -89,7 +90,7 @@ class MyModel(ReactorModel):
 
 
 async def test_a_decision_that_blocks_does_not_keep_run_from_its_end(tmp_path: Path) -> None:
-    with serving(write_project(tmp_path, BLOCKED)) as server:
+    with serving(write_project(tmp_path, BLOCKED), stop_s=TIMEOUT_S) as server:
         async with controlling(server.url) as controller:
             await controller.send("set_prompt", {"prompt": "a dog"})
             await asyncio.to_thread(server.wait_for, "DECIDING")

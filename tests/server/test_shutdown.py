@@ -14,6 +14,7 @@ import pytest
 from tests.processes import alive, gone
 from tests.server.client import client, controlling
 from tests.server.running import PRELUDE, environment, listening, started, write_project
+from tests.timeouts import TIMEOUT_S
 
 GET_WS = (
     b"GET /ws?role=viewer HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -73,7 +74,7 @@ async def test_a_client_that_reads_nothing_is_disconnected_without_an_error(tmp_
 
 
 async def test_ctrl_c_in_a_session_closes_all_clients_and_the_model_finishes(tmp_path: Path) -> None:
-    with started(write_project(tmp_path, MODEL)) as server:
+    with started(write_project(tmp_path, MODEL), stop_s=TIMEOUT_S) as server:
         server.wait_for("ready in")
         async with (
             controlling(server.url) as controller,
@@ -121,7 +122,7 @@ def test_exit_handlers_of_the_model_run_and_all_that_it_printed_is_in_the_log(tm
         "    def load(self, config):\n",
         "    def load(self, config):\n        import atexit; atexit.register(print, 'no end of line', end='')\n",
     )
-    with started(write_project(tmp_path, model)) as server:
+    with started(write_project(tmp_path, model), stop_s=TIMEOUT_S) as server:
         server.wait_for("ready in")
         server.stop()
         assert "no end of line" in server.log
@@ -136,7 +137,7 @@ def test_exit_handlers_run_that_were_registered_before_the_engine_started(tmp_pa
         "    atexit.register(lambda: print('handler of', sys.orig_argv[3]))\n"
     )
     path = {"PYTHONPATH": os.pathsep.join((environment()["PYTHONPATH"], str(installed)))}
-    with started(project, variables=path) as server:
+    with started(project, variables=path, stop_s=TIMEOUT_S) as server:
         server.wait_for("ready in")
         server.stop()
         assert "handler of reactor_runtime.engine" in server.log
@@ -191,7 +192,7 @@ async def test_a_step_that_hangs_does_not_delay_the_end_of_the_server(tmp_path: 
 
 
 async def test_a_second_ctrl_c_kills(tmp_path: Path) -> None:
-    with started(write_project(tmp_path, MODEL)) as server:
+    with started(write_project(tmp_path, MODEL), stop_s=TIMEOUT_S) as server:
         server.wait_for("ready in")
         async with controlling(server.url) as controller:
             await controller.send("hang")

@@ -152,7 +152,7 @@ async def test_a_terminal_that_goes_away_does_no_harm(tmp_path: Path, port: int)
 
 
 async def test_the_terminal_s_hang_up_stops_the_server_as_ctrl_c_does(tmp_path: Path) -> None:
-    with started(write_project(tmp_path, MODEL)) as server:
+    with started(write_project(tmp_path, MODEL), stop_s=TIMEOUT_S) as server:
         server.wait_for("ready in")
         async with controlling(server.url) as controller:
             engine = server.engine
@@ -178,7 +178,7 @@ async def test_under_nohup_a_hang_up_is_none(tmp_path: Path) -> None:
 
 
 async def test_a_sigterm_for_the_whole_group_lets_the_model_take_its_leave(tmp_path: Path) -> None:
-    with started(write_project(tmp_path, MODEL)) as server:
+    with started(write_project(tmp_path, MODEL), stop_s=TIMEOUT_S) as server:
         server.wait_for("ready in")
         async with controlling(server.url) as controller:
             os.killpg(server.process.pid, signal.SIGTERM)  # as a service manager does
