@@ -104,9 +104,8 @@ def said(sound: Sound) -> int:
 
 
 def check_sound(sounds: list[Sound]) -> None:
-    """See that no piece is missing, and that each begins where the one before it ends, or later by a real delay."""
+    """See that each piece begins where the one before it ends, or later by a real delay."""
     for piece, following in itertools.pairwise(sounds):
-        assert following.header.seq == piece.header.seq + 1
         gap_us = following.header.pts_us - piece.header.pts_us - 1e6 * piece.samples / 48_000
         assert abs(gap_us) < 1.01 or gap_us > 15_000  # a busy machine may be late, and by less nobody may be
 
@@ -115,11 +114,10 @@ def check_sound(sounds: list[Sound]) -> None:
 async def test_two_pictures_and_their_sound_come_together(server: RunningServer, mode: str) -> None:
     async with controlling(server.url) as visitor:
         await visitor.send("set_mode", {"mode": mode})
-        media = await collect(visitor, 90)
+        media = await visitor.unbroken(30)
     server.wait_for_health("ready")
     sounds = of(Sound, media, "voice")
     number_at = {sound.header.pts_us: said(sound) for sound in sounds}
-    assert len(sounds) >= 25
     assert {(sound.channels, sound.samples, sound.sample_rate) for sound in sounds} == {(2, 1600, 48_000)}
     for track, scale in (("left", 10), ("right", 5)):
         for frame in of(Frame, media[3:-3], track):
@@ -135,10 +133,9 @@ async def test_two_pictures_and_their_sound_come_together(server: RunningServer,
 async def test_sound_is_neither_lost_nor_doubled(server: RunningServer) -> None:
     async with controlling(server.url) as visitor:
         await visitor.send("set_mode", {"mode": "batches"})
-        sounds = of(Sound, await collect(visitor, 90), "voice")
+        sounds = of(Sound, await visitor.unbroken(30), "voice")
     server.wait_for_health("ready")
-    assert [said(sound) for sound in sounds] == list(range(len(sounds)))
-    assert [sound.header.seq for sound in sounds] == list(range(len(sounds)))
+    assert [said(sound) for sound in sounds] == [sound.header.seq for sound in sounds]
 
 
 async def test_two_pictures_without_sound_in_one_model_with_sound(server: RunningServer) -> None:
@@ -179,10 +176,9 @@ async def test_who_joins_late_sees_both_pictures_and_hears_what_comes(server: Ru
             assert held.keys() == {"left", "right"}
             assert all(frame.header.flags & 2 for frame in held.values())
             await visitor.send("set_mode", {"mode": "single"})
-            heard = of(Sound, await collect(viewer, 12), "voice")
+            heard = of(Sound, await viewer.unbroken(4), "voice")
     server.wait_for_health("ready")
     assert heard[0].header.pts_us > held["left"].header.pts_us
-    assert [piece.header.seq for piece in heard] == list(range(heard[0].header.seq, heard[0].header.seq + len(heard)))
 
 
 async def test_a_client_that_stops_acknowledging_skips_frames_and_no_sound(server: RunningServer) -> None:
@@ -191,9 +187,11 @@ async def test_a_client_that_stops_acknowledging_skips_frames_and_no_sound(serve
         for track in SIZES:
             frame = await visitor.frame(track=track)
             await visitor.send("reactor.ack", {"track": track, "seq": frame.header.seq})
-        await visitor.sound()
-        media = await collect(visitor, 60)
+        # The server has both from here on, and sends a frame of each every two seconds at most.
+        await visitor.send("reactor.ping", {"t": 1})
+        await visitor.data("reactor.pong", t=1)
+        media = await visitor.unbroken(60)
     server.wait_for_health("ready")
-    sounds = of(Sound, media, "voice")
-    assert len(sounds) > 40
-    check_sound(sounds)
+    check_sound(of(Sound, media, "voice"))
+    for track in SIZES:
+        assert len(of(Frame, media, track)) < 20
