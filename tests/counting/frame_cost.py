@@ -83,7 +83,8 @@ def count_frames(folder: Path, budgets: Mapping[str, FrameCost] | None = None) -
     A busy machine adds calls and takes none away: with `budgets` rounds are counted until the least are within them.
     """
     calls = PythonCalls(folder / "counts")
-    with serving(write_project(folder / "model", MODEL), variables=calls.variables) as server:
+    # The delay by `ptrace` would change the codec, and with it what a frame costs.
+    with serving(write_project(folder / "model", MODEL), "--codec", "never", variables=calls.variables) as server:
         return asyncio.run(_count(server, calls, budgets or {}))
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+from PIL.JpegImagePlugin import JpegImageFile
 
 from reactor_runtime.client import Frame
 from reactor_runtime.media import jpeg
@@ -46,10 +50,26 @@ async def recorded(
         async with visiting(server.url) as session:
             if codecs is not None:
                 session.view(codecs=list(codecs))
-            frames = await several(session.frames(), 60)
+            async with contextlib.aclosing(session.frames()) as received:
+                frame = await anext(received)
+                # Those that were encoded before the server got the choice are dropped.
+                while codecs is not None and is_jpeg(frame):
+                    frame = await anext(received)
+                frames = [frame, *[await anext(received) for _ in range(59)]]
         server.wait_for("recorded the session file=")
     (file,) = (project / "sessions").iterdir()
     return read_recording(file), frames
+
+
+def is_jpeg(frame: Frame) -> bool:
+    return frame.data.startswith(b"\xff\xd8")
+
+
+def tables(file: bytes) -> dict[int, list[int]]:
+    """Return the quantization tables of a JPEG, which tell its quality."""
+    with Image.open(io.BytesIO(file)) as image:
+        assert isinstance(image, JpegImageFile)
+        return image.quantization
 
 
 def jpegs(recording: SessionRecording, quality: int = jpeg.QUALITY) -> dict[int, bytes]:
@@ -74,12 +94,12 @@ async def test_the_jpeg_of_each_frame_is_recorded_whatever_a_client_is_sent(
     assert len(recording.outputs) - 2 <= len(found) <= len(recording.outputs)
     assert sorted(found) == list(range(len(found)))
     assert len(frames) == 60
-    for frame in frames:
-        shown = jpeg.decode(found[frame.seq])
-        if frame.data.startswith(b"\xff\xd8"):
-            assert (shown == frame.array).all()
-        else:
-            assert psnr(shown, frame.array) > 30
+    # A busy machine may lower the quality of later ones.
+    equal = [frame for frame in frames if is_jpeg(frame) and tables(frame.data) == tables(found[frame.seq])]
+    assert all(np.array_equal(jpeg.decode(found[frame.seq]), frame.array) for frame in equal)
+    others = [frame for frame in frames if not is_jpeg(frame)]
+    assert all(psnr(jpeg.decode(found[frame.seq]), frame.array) > 30 for frame in others)
+    assert equal or codecs == ["raw"]
 
 
 async def test_a_replay_is_equal_or_compared_with_what_clients_saw(project: Path) -> None:
@@ -101,9 +121,7 @@ async def test_all_pixels_are_recorded_by_choice_also_of_arrays_that_are_not_cop
     recording, frames = await recorded(project, "--record-video=lossless", codecs=["raw"])
     found = {frame.frame: frame.content for frame in recording.frames()}
     assert len(found) == len(recording.outputs)
-    exact = [frame for frame in frames if not frame.data.startswith(b"\xff\xd8")]
-    assert len(exact) > 50
-    assert all(np.array_equal(found[frame.seq], frame.array) for frame in exact)
+    assert all(np.array_equal(found[frame.seq], frame.array) for frame in frames)
 
 
 BATCHES = """
@@ -180,7 +198,10 @@ async def test_a_frame_that_is_a_file_is_recorded_as_it_is(tmp_path: Path) -> No
     found = jpegs(recording, OWN_QUALITY)
     assert min(map(len, found.values())) > 60_000
     assert sorted(found) == list(range(len(recording.outputs)))
-    assert all(np.array_equal(jpeg.decode(found[frame.seq]), frame.array) for frame in frames)
+    # A busy machine may lower the quality: then a frame is encoded again.
+    own = [frame for frame in frames if len(frame.data) > 60_000]
+    assert own
+    assert all(np.array_equal(jpeg.decode(found[frame.seq]), frame.array) for frame in own)
     # The pixels of a replay are compared as they are.
     code = project / "pipeline.py"
     code.write_text(code.read_text().replace("noise[0] =", "noise[0, 0] = 90; noise[0, 1:] ="))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -16,6 +18,7 @@ from reactor_runtime.wire.fragmented_mp4 import read_message
 from tests.server.client import WireClient, client, controlling, parse_frame
 from tests.server.running import RunningServer, serving, write_project
 from tests.server.stream import asked
+from tests.timeouts import TIMEOUT_S
 
 MODEL = """
 from dataclasses import dataclass
@@ -93,6 +96,11 @@ async def next_media(wire: WireClient) -> tuple[str, bytes]:
     return track, data
 
 
+def statistics(wire: WireClient) -> list[dict[str, Any]]:
+    """Return the statistics with a codec that have come so far."""
+    return [text["data"] for text in wire.texts if text["type"] == "reactor.stats" and "codec" in text["data"]]
+
+
 async def test_each_frame_shows_the_number_in_its_header(server: RunningServer) -> None:
     async with controlling(server.url) as controller, client(server.url, role="viewer") as viewer:
         for wire in (controller, viewer):
@@ -109,9 +117,11 @@ async def test_each_frame_shows_the_number_in_its_header(server: RunningServer) 
                     header = MP4.read(data)
                     assert header is not None
                     assert decoders[wire, track].decode(data) == header.seq
-        statistics = await controller.data("reactor.stats")
-        assert statistics["codec"] == "h264"
-        assert statistics["kbit_s"] > 0
+        async with asyncio.timeout(TIMEOUT_S):
+            # A stream of a busy machine may have a gap, in which the codec is JPEG.
+            while not any(each["codec"] == "h264" and each["kbit_s"] > 0 for each in statistics(controller)):
+                for wire in (controller, viewer):
+                    await next_media(wire)
         for path in ("/snapshot/left.jpg", "/stream/right.mjpg"):
             async with asked(server.port, path) as answer:
                 assert answer.status == 200
