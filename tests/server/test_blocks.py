@@ -129,7 +129,7 @@ async def test_commands_answer_as_events_do(server: RunningServer) -> None:
         assert (await controller.ask("fail"))["data"]["code"] == "internal_error"
         assert (await controller.ask("nothing"))["data"]["code"] == "unknown_event"
         await controller.frame()
-    assert "KeyError: 'broken'" in server.log
+    server.wait_for("KeyError: 'broken'")
 
 
 async def test_a_command_that_takes_long_delays_no_frame_and_the_next_command_waits(server: RunningServer) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,4 +64,4 @@ async def test_shorter_steps_make_room_for_those_that_wait(tmp_path: Path) -> No
             assert queued["data"]["reason"]
             await first.ask("set_step_ms", {"step_ms": 10})
             await second.message("reactor.welcome", role="controller")
-        assert json.loads(server.get("/health")[1])["limit"] == ""
+        server.until(lambda: server.health()[1]["limit"] == "", "room")

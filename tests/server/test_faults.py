@@ -13,7 +13,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.processes import gone
-from tests.server.client import WireClient, client, controlling, parse_frame
+from tests.server.client import WireClient, client, controlling
 from tests.server.running import RunningServer, serving, started, write_project
 from tests.timeouts import TIMEOUT_S
 
@@ -21,10 +21,10 @@ MODEL = """
 import subprocess, warnings
 
 GO_ON = os.path.join(os.path.dirname(__file__), "go-on")
+RELEASE = os.path.join(os.path.dirname(__file__), "release")
 
 class MyState(InputState):
-    _burn_s = 0.0
-    _sleep_s = 0.0
+    _busy = ""
     _rest = False
     _raise = False
 
@@ -37,11 +37,15 @@ class MyModel(ReactorPipeline):
         while True:
             if self.state._raise:
                 raise RuntimeError("out of ideas")
-            end = time.monotonic() + self.state._burn_s
-            while time.monotonic() < end:
-                sum(range(1000))
-            ctypes.PyDLL(None).usleep(int(self.state._sleep_s * 1e6))  # holds the interpreter lock
-            self.state._burn_s = self.state._sleep_s = 0.0
+            if self.state._busy:
+                print("busy", self.state._busy, flush=True)
+            if self.state._busy == "burn":
+                while not os.path.exists(RELEASE):
+                    sum(range(1000))
+            elif self.state._busy == "block":
+                # Holds the interpreter lock until the other end of the named pipe is opened.
+                os.close(ctypes.PyDLL(None).open(RELEASE.encode(), os.O_RDONLY))
+            self.state._busy = ""
             if self.state._rest:
                 print("resting", flush=True)
                 while not os.path.exists(GO_ON):
@@ -49,13 +53,9 @@ class MyModel(ReactorPipeline):
                 self.state._rest = False
             yield gray(100)
 
-    @event(name="burn")
-    def burn(self, seconds: float):
-        self.state._burn_s = seconds
-
-    @event(name="sleep")
-    def sleep(self, seconds: float):
-        self.state._sleep_s = seconds
+    @event(name="be_busy")
+    def be_busy(self, how: str):
+        self.state._busy = how
 
     @event(name="rest")
     def rest(self):
@@ -94,23 +94,27 @@ def _settled(server: RunningServer) -> None:
     server.until(lambda: server.health()[1]["status"] in ("ready", "failed"), "free model")
 
 
-@pytest.mark.parametrize("event", ["burn", "sleep"], ids=["pure Python", "lock held in C"])
-async def test_a_model_that_is_busy_delays_no_ping_and_no_page(server: RunningServer, event: str) -> None:
+@pytest.mark.parametrize("how", ["burn", "block"], ids=["pure Python", "lock held in C"])
+async def test_a_model_that_is_busy_delays_no_ping_and_no_page(server: RunningServer, how: str) -> None:
+    release = server.output.parent / "release"
     async with controlling(server.url) as controller:
         await controller.frame()
-        await controller.send(event, {"seconds": 3.0})
-        await controller.send("reactor.ping", {"t": 0})
-        pongs = 0
-        while True:
-            received = await controller.next()
-            if isinstance(received, bytes) and parse_frame(received).header.applied:
-                break  # the first frame that the model made after it was busy
-            if isinstance(received, dict) and received["type"] == "reactor.pong":
-                pongs += 1
+        if how == "block":
+            os.mkfifo(release)
+        await controller.send("be_busy", {"how": how})
+        await asyncio.to_thread(server.wait_for, f"^busy {how}$")
+        try:
+            for number in range(3):
+                await controller.send("reactor.ping", {"t": number})
+                await controller.data("reactor.pong", t=number)
                 status, _ = await asyncio.to_thread(server.get, "/live")
                 assert status == 200
-                await controller.send("reactor.ping", {"t": pongs})
-        assert pongs > 2, "a ping or a page waits for the model"
+        finally:
+            # Opening a pipe to read and write waits for nobody.
+            descriptor = os.open(release, os.O_RDWR | os.O_CREAT)
+            await controller.frame(applied=1)
+            os.close(descriptor)
+            release.unlink()
 
 
 async def test_more_events_than_a_busy_model_can_keep_are_refused_and_the_session_goes_on(
@@ -238,12 +242,13 @@ async def test_a_viewer_that_never_reads_delays_nobody(server: RunningServer) ->
     await writer.drain()
     assert await reader.readexactly(12) == b"HTTP/1.1 101"
     writer.transport.pause_reading()  # type: ignore[attr-defined]  # a stream's transport can
-    async with controlling(server.url) as controller:
-        first = await controller.frame()
-        for _ in range(60):
-            last = await controller.frame()
-        assert last.header.seq - first.header.seq == 60
-        assert last.header.pts_us - first.header.pts_us < 4_000_000
+    async with asyncio.timeout(TIMEOUT_S), controlling(server.url) as controller:
+        before, in_time = (await controller.frame()).header, 0
+        # A busy machine may be late meanwhile.
+        while in_time < 30:
+            header = (await controller.frame()).header
+            is_next = header.seq == before.seq + 1 and header.pts_us - before.pts_us < 50_000
+            before, in_time = header, in_time + 1 if is_next else 0
         assert server.health()[1]["viewers"] == 1
     writer.transport.abort()
     del reader

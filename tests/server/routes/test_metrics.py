@@ -67,6 +67,7 @@ async def test_a_session_is_counted_in_the_metrics(server: RunningServer) -> Non
         await controller.ask("paint")
         await controller.socket.send("{")
         await controller.message("reactor.error", code="invalid_json")
+        await controller.frame(applied=2)
         for _ in range(5):
             await controller.frame()
         during = samples(server)
