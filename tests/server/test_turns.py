@@ -75,12 +75,12 @@ async def test_turns_change_by_themselves_in_the_order_of_the_queue(project: Pat
 
 
 async def test_a_silent_controller_is_asked_and_released(project: Path) -> None:
-    with serving(project, "--idle-timeout", "3s") as server:
+    with serving(project, "--idle-timeout", "5s") as server:
         async with client(server.url) as controller:
-            assert (await controller.data("reactor.session", phase="idle"))["seconds"] == 3
+            assert (await controller.data("reactor.session", phase="idle"))["seconds"] == 5
             await controller.send("reactor.here")
             await controller.data("reactor.session", phase="idle", seconds=None)
-            await controller.data("reactor.session", phase="idle", seconds=3)
+            await controller.data("reactor.session", phase="idle", seconds=5)
             assert (await controller.data("reactor.session", phase="ended"))["reason"] == "idle"
             assert (await controller.closed())[0] == 1000
 
@@ -119,7 +119,7 @@ async def test_a_controller_that_was_dropped_because_it_read_nothing_may_resume(
 
 
 async def test_the_model_pauses_while_its_controller_is_away_until_the_grace_is_over(project: Path) -> None:
-    with serving(project, "--resume-grace", "0.5s") as server:
+    with serving(project, "--resume-grace", "2s") as server:
         async with client(server.url, role="viewer") as viewer, client(server.url) as controller:
             await controller.data("reactor.welcome")
             await vanish(controller)
@@ -127,5 +127,5 @@ async def test_the_model_pauses_while_its_controller_is_away_until_the_grace_is_
             async with client(server.url) as waiting:
                 frames = viewer.frames
                 await viewer.data("reactor.session", phase="ended", reason="left")
-                assert viewer.frames - frames <= 8, "what was queued, and the black end"
+                assert viewer.frames - frames < 60, "what was queued, and the black end"
                 await waiting.data("reactor.session", phase="started")
