@@ -71,6 +71,7 @@ class Script:
     failed: str = ""
     refuse: int = 0
     role: str = ""
+    seats: int = 1
     resume: str | None = None
     reply_delay_s: float = 0.0
     too_often: int = 0  # so many events are refused
@@ -375,7 +376,7 @@ class FakeServer:
             "client": "c-1",
             "role": self.script.role or client.query_params.get("role", "controller"),
             "seat": 0,
-            "seats": 1,
+            "seats": self.script.seats,
             "room": None,
             "model": self.script.model,
             "resume": self.script.resume,

@@ -196,7 +196,7 @@ def test_the_age_of_the_picture_is_a_figure(connected: Page) -> None:
 
 
 def test_the_chip_shows_the_frame_rate_and_the_delay(connected: Page, server: FakeServer) -> None:
-    expect(chip(connected)).to_have_text(re.compile(r"^\d+ fps · \d+ ms$"))
+    expect(chip(connected)).to_have_text(re.compile(r"^\d+\sfps\s· \d+\sms$"))
     server.script.sounds, server.script.tracks = {"music": 16000}, ()
     connected.reload()
     expect(chip(connected)).to_have_text("Metrics")

@@ -49,6 +49,21 @@ PARTS = """parts => parts
     isVisible: part.checkVisibility({ visibilityProperty: true }),
   }))
   .filter(({ box, isVisible }) => isVisible && box.width > 0 && box.height > 0)"""
+# Sets the text of the chip, and measures before the page sets another: whether the page is wider than the phone, which
+# texts in the bar are cut off, if by less than a pixel, and the width of the model's name.
+WITH_FIGURES = """text => {
+  const range = new Range();
+  const isCut = (element) => {
+    range.selectNodeContents(element);
+    return range.getBoundingClientRect().width > element.getBoundingClientRect().width;
+  };
+  document.querySelector(".metrics-chip span").textContent = text;
+  const cut = [...document.querySelectorAll("#model, #role, .metrics-chip")].filter(isCut);
+  const { scrollWidth, clientWidth } = document.documentElement;
+  const { width } = document.querySelector("#model").getBoundingClientRect();
+  return [scrollWidth > clientWidth, cut.map((element) => element.textContent), width];
+}"""
+FIGURES = ("30\u00a0fps\u00a0· 25\u00a0ms", "30\u00a0fps\u00a0· 250\u00a0ms", "120\u00a0fps\u00a0· 1250\u00a0ms")
 ZOOMED = """() => [...document.querySelectorAll("select, textarea, .number, [readonly]")]
   .filter((element) => parseFloat(getComputedStyle(element).fontSize) < 16).map(({ outerHTML }) => outerHTML)"""
 
@@ -138,8 +153,34 @@ def test_the_bar_cuts_no_text_off(phone: Page, server: FakeServer, size: tuple[i
         server.close(1012)
         expect(phone.locator("#notice-headline")).to_have_text("The server is restarting")
         expect(phone.get_by_role("button", name="Share clip")).to_be_visible()
-    for part in phone.locator("#model, #role").all():
-        assert part.evaluate("part => part.scrollWidth <= part.clientWidth"), part.text_content()
+    for text in FIGURES:
+        assert phone.evaluate(WITH_FIGURES, text)[:2] == [False, []], text
+
+
+def test_the_bar_with_seats_is_no_wider_than_a_phone(phone: Page, server: FakeServer) -> None:
+    server.script.model, server.script.seats = "my-model", 3
+    connected(phone, server)
+    expect(phone.locator(".seats summary")).to_have_text("Seat 1 of 3")
+    for name, (width, height) in PHONES.items():
+        resize(phone, width, height)
+        for text in FIGURES:
+            assert phone.evaluate(WITH_FIGURES, text)[:2] == [False, []], (name, text)
+
+
+@pytest.mark.parametrize(("role", "seat"), [("controller", "Seat 1 of 3"), ("viewer", "Watching seat 1")])
+def test_the_bar_with_seats_and_sound_is_no_wider_than_a_phone(
+    phone: Page, server: FakeServer, role: str, seat: str
+) -> None:
+    server.script.seats, server.script.role, server.script.sounds = 3, role, {"music": 44100}
+    connected(phone, server)
+    expect(phone.locator(".seats summary")).to_have_text(seat)
+    expect(phone.get_by_role("switch", name="Sound")).to_be_visible()
+    for name, (width, height) in PHONES.items():
+        resize(phone, width, height)
+        for text in FIGURES:
+            is_too_wide, _, name_width = phone.evaluate(WITH_FIGURES, text)
+            assert not is_too_wide, (name, text)
+            assert name_width >= 40, (name, text)
 
 
 def test_the_figures_do_not_cover_the_error_of_a_reload(phone: Page, server: FakeServer) -> None:

@@ -134,8 +134,9 @@ export class Metrics {
   }
 
   #summarise(fps, delayMs) {
-    const parts = [fps !== null && `${Math.round(fps)} fps`, delayMs !== null && `${Math.round(delayMs)} ms`];
-    this.summary = parts.filter(Boolean).join(" · ");
+    // It may break after the dot alone.
+    const parts = [fps !== null && `${Math.round(fps)}\u00a0fps`, delayMs !== null && `${Math.round(delayMs)}\u00a0ms`];
+    this.summary = parts.filter(Boolean).join("\u00a0· ");
   }
 
   /** Return the frame rate of the slowest video track; null without video. */
