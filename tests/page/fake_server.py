@@ -230,15 +230,17 @@ class FakeServer:
             assert came, f"no such {kind}; received {self.received[-5:]}"
             return found()[0]
 
-    def wait_for_frame(self) -> None:
-        """Wait until the page acknowledges a frame that is sent after all answers up to now."""
+    def wait_for_frames(self, count: int = 1) -> None:
+        """Wait until the page acknowledges so many frames that are sent after all answers up to now."""
         with self.changed:
             start, seq = len(self.received), self._seq
 
             def acknowledged() -> bool:
-                return any(each.type == "reactor.ack" and each.data["seq"] >= seq for each in self.received[start:])
+                acks = [each.data["seq"] for each in self.received[start:] if each.type == "reactor.ack"]
+                return len([acked for acked in acks if acked >= seq]) >= count
 
-            assert self.changed.wait_for(acknowledged, TIMEOUT_S), f"no frame {seq}; received {self.received[-5:]}"
+            came = self.changed.wait_for(acknowledged, TIMEOUT_S)
+            assert came, f"no {count} frames from {seq} on; received {self.received[-5:]}"
 
     def wait_for_media(self, track: str, count: int = 1) -> list[bytes]:
         """Return the next so many files for this track, waiting for them."""

@@ -28,6 +28,12 @@ def connected(page: Page, server: FakeServer, query: str = "") -> None:
     expect(page.locator("#controls .group").first).to_be_attached()
 
 
+def wait_for_frames(page: Page, server: FakeServer) -> None:
+    """Wait until a clip has ten frames: the toolbar keeps those that come after it was made."""
+    expect(page.locator(".tools")).to_be_attached()
+    server.wait_for_frames(10)
+
+
 def connecting(page: Page, server: FakeServer) -> None:
     server.script.held_loading = True
     page.goto(server.url)
@@ -216,11 +222,13 @@ def sharing_a_clip(page: Page, server: FakeServer) -> None:
     expect(page.locator("#reload")).to_be_visible()
     if page.locator(".tools-more").is_visible():
         page.locator(".tools-more").click()
-    # The toolbar keeps frames that are painted after it was made.
-    seq = page.locator("canvas").first.get_attribute("data-seq")
-    page.wait_for_function(f"() => +document.querySelector('canvas').dataset.seq > {seq}")
+    wait_for_frames(page, server)
     page.get_by_role("button", name="Share clip").click()
-    expect(page.get_by_role("dialog").get_by_role("button", name="Download")).to_be_enabled()
+    dialog = page.get_by_role("dialog", name="Share clip")
+    # The clip, or why there is none.
+    made = dialog.get_by_role("button", name="Download", disabled=False)
+    expect(made.or_(dialog.locator(".clip-status:not(:empty)"))).to_be_visible()
+    expect(dialog.locator(".clip-status")).to_be_empty()
     page.locator("#keep").click()
     server.wait_for("reactor.keep")
     server.broadcast("reactor.keep", file="/home/me/recordings/a.mcap", message="the recording ended", hint="reload")

@@ -53,7 +53,7 @@ def settled(page: Page, server: FakeServer) -> None:
     """Wait until all that the page has said so far has been answered, and what it has said then, and so once more."""
     page.evaluate(REPAINTED)
     for _ in range(3):
-        server.wait_for_frame()
+        server.wait_for_frames()
 
 
 def slider(page: Page, name: str) -> Locator:

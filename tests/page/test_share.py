@@ -8,10 +8,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import as_modules_and_as_bundle
+from .conftest import as_modules_and_as_bundle, expect_recorded, record
 from .fake_server import FakeServer
 from .schemas import setter
-from .states import A_SECOND
+from .states import A_SECOND, wait_for_frames
 
 
 def open_connected(page: Page, url: str) -> None:
@@ -59,22 +59,16 @@ def open_clip(page: Page) -> Locator:
     return page.get_by_role("dialog", name="Share clip")
 
 
-def wait_for_frames(page: Page) -> None:
-    """Wait until a clip has at least ten frames: the toolbar keeps those that come after it."""
-    expect(page.locator(".tools")).to_be_attached()
-    seq = "+document.querySelector('canvas').dataset.seq"
-    page.wait_for_function(f"shown => {seq} > shown + 10", arg=page.evaluate(seq))
-
-
 @as_modules_and_as_bundle
 def test_the_last_seconds_are_shared_with_their_sound(page: Page, server: FakeServer, tmp_path: Path) -> None:
     server.script.sounds = {"voice": 16000}
     page.add_init_script(FILMS)
     open_connected(page, server.url)
-    wait_for_frames(page)
+    wait_for_frames(page, server)
+    record(page, "Boolean(document.querySelector('dialog.clip progress')?.checkVisibility())")
     dialog = open_clip(page)
     # While the clip is made; it can be seen then and afterwards.
-    expect(dialog.get_by_role("progressbar")).to_be_visible()
+    expect_recorded(page, True)
     expect(dialog.locator("video")).to_have_js_property("videoWidth", 640)
     with page.expect_download() as download:
         dialog.get_by_role("button", name="Download").click()
@@ -97,7 +91,7 @@ def test_a_clip_goes_to_the_apps_of_the_device_with_title_and_prompt(page: Page,
       };
     """)
     open_connected(page, server.url)
-    wait_for_frames(page)
+    wait_for_frames(page, server)
     dialog = open_clip(page)
     expect(dialog).to_contain_text("aurora — a fox")
     share = dialog.get_by_role("button", name="Share", exact=True)
@@ -125,7 +119,7 @@ def test_the_link_of_a_clip_has_the_values_and_no_token(page: Page, server: Fake
 def test_a_clip_that_fails_leaves_no_recording(page: Page, server: FakeServer) -> None:
     page.add_init_script(FILMS)
     open_connected(page, server.url)
-    wait_for_frames(page)
+    wait_for_frames(page, server)
     page.evaluate("() => { globalThis.createImageBitmap = () => Promise.reject(new Error('broken')) }")
     dialog = open_clip(page)
     expect(dialog.get_by_role("status")).to_have_text("The clip can't be made: broken")
@@ -135,7 +129,7 @@ def test_a_clip_that_fails_leaves_no_recording(page: Page, server: FakeServer) -
 
 def test_a_session_that_is_over_can_still_be_shared(page: Page, server: FakeServer) -> None:
     open_connected(page, server.url)
-    wait_for_frames(page)
+    wait_for_frames(page, server)
     expect(page.get_by_role("button", name="Share clip")).to_be_visible()
     server.broadcast("reactor.session", phase="ended", reason="turn_over", message="Your turn is over")
     expect(page.locator('html[data-phase="ended"]')).to_be_attached()
@@ -146,7 +140,7 @@ def test_a_session_that_is_over_can_still_be_shared(page: Page, server: FakeServ
 def test_a_closed_dialog_stops_the_recording(page: Page, server: FakeServer) -> None:
     page.add_init_script(FILMS)
     open_connected(page, server.url)
-    wait_for_frames(page)
+    wait_for_frames(page, server)
     dialog = open_clip(page)
     page.wait_for_function("() => window.films.length")
     page.keyboard.press("Escape")
