@@ -150,8 +150,7 @@ class FakeServer:
 
         if self._server is None:
             self.start()
-        assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(end(), self._loop).result(TIMEOUT_S)
+        self._run(end())
         self._begin()
 
     def __enter__(self) -> Self:
@@ -186,11 +185,17 @@ class FakeServer:
 
     def change_contract(self, **changes: Any) -> None:
         """Reload the model with other members of the script; the values of fields that stay are kept."""
-        self.script = replace(self.script, **changes)
-        fields = self._defaults()
-        self.state = {name: self.state.get(name, value) for name, value in fields.items()}
-        self.broadcast("reactor.contract", **self._contract())
-        self.broadcast("reactor.state", **self.state)
+
+        async def change() -> None:
+            # On the loop where events change the state too.
+            self.script = replace(self.script, **changes)
+            fields = self._defaults()
+            self.state = {name: self.state.get(name, value) for name, value in fields.items()}
+            for client in list(self._sockets):
+                await send(client, "reactor.contract", **self._contract())
+                await send(client, "reactor.state", **self.state)
+
+        self._run(change())
 
     def report_reload(self, reload: ReloadMessage) -> None:
         self.script.reload = reload
@@ -258,8 +263,12 @@ class FakeServer:
             for client in list(self._sockets):
                 await action(client)
 
+        self._run(run())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run on the loop of the server, and wait for its end."""
         assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(run(), self._loop).result(TIMEOUT_S)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_S)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
