@@ -17,7 +17,7 @@ from tests.timeouts import TIMEOUT_S
 from .conftest import open_page
 from .test_phone import PHONES, SMALL
 from .test_seats import come, expect_level
-from .test_video_served import COUNT
+from .test_video_served import count_patiently
 
 MODEL = """
 class Player(InputState):
@@ -77,7 +77,7 @@ def test_each_seat_gets_its_own_video_and_a_player_resumes_in_its_seat(browser: 
         open_page(browser, direct) as third,
     ):
         for each in (host, guest):
-            each.add_init_script(COUNT)
+            count_patiently(each)
             come(each)
             shows_video(each)
         guest.locator("[name=move]").fill("80")
@@ -92,7 +92,7 @@ def test_each_seat_gets_its_own_video_and_a_player_resumes_in_its_seat(browser: 
         assert guest.locator("[name=move]").input_value() == "80"
         shows_video(guest)
         room = host.locator(".seats code").inner_text()
-        third.add_init_script(COUNT)
+        count_patiently(third)
         come(third, f"room={room}")
         expect(third.locator(".seats summary")).to_have_text("Seat 3 of 3")
         shows_video(third)

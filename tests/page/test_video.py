@@ -40,10 +40,23 @@ LATE = """() => {
   const wait = setTimeout;
   window.setTimeout = (callback, ms, ...rest) => wait(callback, ms === 5000 ? 0 : ms, ...rest);
 }"""
-# On a busy machine the first frames take longer than the page gives a decoder before it judges it.
+# On a busy machine the first frames take longer than the page gives a decoder before it judges it. That wait begins
+# with a call of the decoder; others are as long.
 PATIENT = """() => {
   const wait = setTimeout;
-  window.setTimeout = (callback, ms, ...rest) => wait(callback, ms === 200 ? 1e9 : ms, ...rest);
+  const { decode } = VideoDecoder.prototype;
+  let begins = false;
+  VideoDecoder.prototype.decode = function (chunk) {
+    begins = true;
+    queueMicrotask(() => { begins = false; });
+    decode.call(this, chunk);
+  };
+  window.setTimeout = (callback, ms, ...rest) => wait(callback, begins && ms === 200 ? 1e9 : ms, ...rest);
+}"""
+# The clock of the page hardly goes on.
+SLOW = """() => {
+  const now = performance.now.bind(performance), start = now();
+  performance.now = () => start + (now() - start) / 1000;
 }"""
 HIDE = """hidden => { Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
                       document.dispatchEvent(new Event("visibilitychange")); }"""
@@ -66,6 +79,8 @@ def open_with_video(page: Page, server: FakeServer) -> None:
 def playing(page: Page, server: FakeServer) -> Page:
     """A page whose server has video, and which has shown frame 0, a JPEG."""
     open_with_video(page, server)
+    # It requests a key too where video began before it was loaded.
+    expect(page.locator(".tools")).to_be_attached()
     show(page, server, 0, jpeg(0))
     page.evaluate(SAMPLE, [CANVAS, SQUARE, BITS])
     return page
@@ -140,6 +155,8 @@ def test_a_frame_is_acknowledged_with_the_time_from_receipt_to_painting(playing:
 def test_video_that_cannot_be_decoded_is_asked_for_anew_once_and_jpegs_are_shown(
     playing: Page, server: FakeServer
 ) -> None:
+    # After two seconds it may ask once more.
+    playing.evaluate(SLOW)
     stream = VideoStream()
     show(playing, server, 1, stream.message(1))
     server.send_raw(corrupt(stream.message(2)))

@@ -15,7 +15,7 @@ from tests.server.running import RunningServer, serving, write_project
 from tests.video import BITS, SQUARE, number_in, numbering_model
 
 from .conftest import open_page
-from .test_video import CANVAS, HIDE, SAMPLE, SIZE, samples
+from .test_video import CANVAS, HIDE, PATIENT, SAMPLE, SIZE, samples
 
 # Counts the frames that are decoded, and breaks the next message where `corrupt` is set.
 COUNT = """
@@ -41,6 +41,12 @@ window.EncodedVideoChunk = class extends Chunk {
 """
 
 
+def count_patiently(page: Page) -> None:
+    """Count the frames that a page decodes once it is opened; it does not judge its decoder."""
+    page.add_init_script(COUNT)
+    page.add_init_script(f"({PATIENT})()")
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     project = write_project(tmp_path_factory.mktemp("video"), numbering_model())
@@ -52,11 +58,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 def page(browser: Browser, served: RunningServer) -> Iterator[Page]:
     served.wait_for_health("ready")
     with open_page(browser, f"http://127.0.0.1:{served.port}") as page:
-        page.add_init_script(COUNT)
+        count_patiently(page)
         page.goto("/")
         page.locator(f"{CANVAS}[data-seq]").wait_for(state="attached")
         # They keep only what comes after they were loaded.
         page.locator(".tools").wait_for(state="attached")
+        # Frames that were sent before the server knew that this page takes video may be smaller.
+        page.wait_for_function(
+            "([selector, width]) => decoded > 0 && document.querySelector(selector).width === width",
+            arg=[CANVAS, SIZE[0]],
+        )
         page.evaluate(SAMPLE, [CANVAS, SQUARE, BITS])
         yield page
 
