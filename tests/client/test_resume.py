@@ -135,7 +135,8 @@ async def test_a_session_that_cannot_be_resumed_is_lost(
     where.wait_for_health("ready")
     cable = Cable(where.port)
     async with asyncio.timeout(TIMEOUT_S), cable.laid() as url, connect(url, reconnect=not kept) as session:
-        frames = session.frames()
+        # On a busy machine the client may have reconnected before a thread has decoded the last one.
+        frames = session.frames(decode=False)
         await anext(frames)
         cable.cut()
         with pytest.raises(ConnectionLost):

@@ -21,6 +21,8 @@ from reactor_runtime.client import (
     SessionEnded,
     UploadError,
     connect,
+    connection,
+    dial,
 )
 from reactor_runtime.errors import WireError
 from reactor_runtime.wire.containers import attach
@@ -297,7 +299,12 @@ async def test_a_viewer_watches_and_cannot_send(url: str) -> None:
             await viewer.upload(b"x")
 
 
-async def test_a_session_left_at_once_closes_its_socket_normally(url: str, server: RunningServer) -> None:
+async def test_a_session_left_at_once_closes_its_socket_normally(
+    url: str, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A busy server answers late.
+    for module in (connection, dial):
+        monkeypatch.setattr(module, "CLOSING_S", TIMEOUT_S)
     async with connect(url, wait=False) as session:
         socket = session.connection.socket
     assert socket is not None
