@@ -30,7 +30,7 @@ from reactor_runtime.authoring.tracks.input_frame import InputFrame
 from reactor_runtime.authoring.values.upload import UploadedFile
 from reactor_runtime.config import to_text
 from reactor_runtime.engine.seeds import MOST_SEEDS
-from reactor_runtime.engine.session_file import ReloadedFiles, SessionFile, Written
+from reactor_runtime.engine.session_file import ReloadedFiles, SessionFile, Written, read_settings
 from reactor_runtime.engine.session_log import OnFile, ReloadOutcome
 from reactor_runtime.errors import UsageError
 from reactor_runtime.ipc.messages import ClientEvent, Kept, StartSession
@@ -127,11 +127,11 @@ class Recorder:
             versions=_versions(),
             seat=start.seat,
         )
-        sources = {} if reloaded is None else reloaded.sources
+        sources = {**({} if reloaded is None else reloaded.sources), **read_settings(self._project)}
         recording = _Recording()
         start_file = _Start(self._options, self._project, header, sources, self._most_temporary_bytes)
         self._queue.put(recording, start_file, 0)
-        return _SessionRecorder(header, self._queue, recording, video=self._options.video)
+        return _SessionRecorder(header, self._queue, recording, video=self._options.video, project=self._project)
 
     @property
     def descriptors(self) -> frozenset[int]:
@@ -156,13 +156,16 @@ class _SessionRecorder:
     The recording ends with new code that has another contract, unless its first step fails.
     """
 
-    def __init__(self, header: Header, writing: _WriterThread, recording: _Recording, *, video: str) -> None:
+    def __init__(
+        self, header: Header, writing: _WriterThread, recording: _Recording, *, video: str, project: Path
+    ) -> None:
         self.seed = header.seed
         self._contract = header.contract
         self._client = header.client
         self._writing = writing
         self._recording = recording
         self._video = video
+        self._project = project
         self._frames: dict[str, Iterator[int]] = defaultdict(itertools.count)
         # Whether the session is over, or its recording.
         self._ended = False
@@ -188,7 +191,7 @@ class _SessionRecorder:
         config = to_text(outcome.config)
         entry = ReloadEntry(step, kind, waiting, config)
         # The queue refers to the sources, which it does not copy.
-        self._put(ReloadedFiles(entry, outcome.sources))
+        self._put(ReloadedFiles(entry, {**outcome.sources, **read_settings(self._project)}))
 
     def on_error(self, step: int, error: str) -> None:
         self._end_at_other_contract()
@@ -352,7 +355,7 @@ class _WriterThread:
             self._report("the disk is too slow")
         if recording not in stopped:
             self._jobs.put(queued)
-        if isinstance(job, _Start | ReloadedFiles):
+        if isinstance(job, _Start):
             # The thread reads files of the project, which may change soon.
             self._hurry.set()
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -40,7 +40,7 @@ SETTINGS = ("reactor.yaml", "config.yml", "config.yaml")
 
 @dataclass(frozen=True, slots=True)
 class ReloadedFiles:
-    """Hold a reload, and what the modules of the project were executed from."""
+    """Hold a reload, and the content of the project's settings and of its modules as they were executed."""
 
     entry: ReloadEntry
     sources: dict[str, bytes]
@@ -137,13 +137,8 @@ class SessionFile:
         if reload.entry.kind == "reverted":
             self._files = self._files_before
         elif reload.entry.kind != "failed":
-            root = self._project.resolve()
             self._files_before = self._files
-            self._files = {
-                **self._files,
-                **_hashes_of(root, _settings(root)),
-                **_hashes_of_sources(root, reload.sources),
-            }
+            self._files = {**self._files, **_hashes_of_sources(self._project.resolve(), reload.sources)}
         return replace(reload.entry, files=self._files)
 
     def keep(self, time_ns: int) -> Path:
@@ -203,30 +198,32 @@ def _open_new(directory: Path, at: float) -> tuple[BinaryIO, Path]:
             number += 1
 
 
+def read_settings(project: Path) -> dict[str, bytes]:
+    """Return the content of the project's settings, by absolute path; log those that can't be read."""
+    settings = {}
+    for path in (project.resolve() / name for name in SETTINGS):
+        if path.is_file():
+            try:
+                settings[str(path)] = path.read_bytes()
+            except OSError as error:
+                logger.warning("the recording lacks the hash of %s: %s", path.name, error.strerror)
+    return settings
+
+
 def _hashes(project: Path) -> dict[str, str]:
-    """Return the hashes of the project's settings and of the modules that were imported from it, by name."""
+    """Return the hashes of the modules that were imported from the project, by name."""
     root = project.resolve()
-    modules = [file for module in list(sys.modules.values()) if (file := _file_in(root, module)) is not None]
-    return _hashes_of(root, [*modules, *_settings(root)])
-
-
-def _settings(root: Path) -> list[Path]:
-    return [root / name for name in SETTINGS if (root / name).is_file()]
-
-
-def _hashes_of(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    hashes = {path.relative_to(root).as_posix(): hash_file(path) for path in sorted(set(files))}
+    files = {file for module in list(sys.modules.values()) if (file := _file_in(root, module)) is not None}
+    hashes = {path.relative_to(root).as_posix(): hash_file(path) for path in sorted(files)}
     if unreadable := [name for name, hash in hashes.items() if hash is None]:
         logger.warning("the recording lacks the hashes of files that can't be read: %s", ", ".join(unreadable))
     return {name: hash for name, hash in hashes.items() if hash is not None}
 
 
 def _hashes_of_sources(root: Path, sources: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the hashes of modules as they were executed: their files may have been saved again since."""
-    executed = ((Path(file), content) for file, content in sources.items())
-    return {
-        path.relative_to(root).as_posix(): hash_content(content) for path, content in executed if root in path.parents
-    }
+    """Return the hashes of files as they were used: they may have been saved again since."""
+    used = ((Path(file), content) for file, content in sources.items())
+    return {path.relative_to(root).as_posix(): hash_content(content) for path, content in used if root in path.parents}
 
 
 def _file_in(root: Path, module: ModuleType) -> Path | None:

@@ -90,7 +90,7 @@ def test_a_file_of_the_project_that_can_not_be_read_has_no_hash_and_a_warning(
     (file,) = tmp_path.glob("*.mcap")
     assert list(read_recording(file).header.files) == ["reactor.yaml"]
     (warning,) = warnings_in(caplog)
-    assert warning.endswith("can't be read: config.yml")
+    assert warning == "the recording lacks the hash of config.yml: Input/output error"
 
 
 def test_each_session_has_a_seed_and_a_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from reactor_runtime.engine.session_file import SECOND_NS, LastMinute, ReloadedFiles, SessionFile
+from reactor_runtime.engine.session_file import SECOND_NS, LastMinute, ReloadedFiles, SessionFile, read_settings
 from reactor_runtime.recording.entries import EndEntry, EventEntry, Header, KeptEntry, ReloadEntry
 from reactor_runtime.recording.file import SessionRecording, hash_content, read_recording
 from reactor_runtime.recording.pieces import ReloadKind
@@ -68,11 +68,15 @@ def test_the_hashes_of_a_reload_are_those_of_the_code_that_is_used(
     file.close()
 
 
-def test_a_reload_has_the_hashes_of_the_settings_as_they_are_now(tmp_path: Path) -> None:
-    (tmp_path / "config.yml").write_bytes(b"a: 1")
-    file = started(tmp_path)
-    (tmp_path / "config.yml").write_bytes(b"a: 2")
-    file.write(ReloadedFiles(ReloadEntry(1, "loaded", waiting=False, config="{}"), {}), 1, flush=True)
+def test_a_reload_has_the_hashes_of_the_settings_as_they_were_then(tmp_path: Path) -> None:
+    config = tmp_path / "config.yml"
+    config.write_bytes(b"a: 1")
+    began_with = read_settings(tmp_path)
+    config.write_bytes(b"a: 2")
+    reloaded_with = read_settings(tmp_path)
+    config.write_bytes(b"a: 3")
+    file = started(tmp_path, began_with)
+    file.write(ReloadedFiles(ReloadEntry(1, "loaded", waiting=False, config="{}"), reloaded_with), 1, flush=True)
     assert recorded(tmp_path).header.files == {"config.yml": hash_content(b"a: 1")}
     assert recorded(tmp_path).files == {"config.yml": hash_content(b"a: 2")}
     file.close()
