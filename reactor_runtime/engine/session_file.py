@@ -95,7 +95,7 @@ class SessionFile:
             self._file = tempfile.TemporaryFile(prefix="reactor-")  # noqa: SIM115  (`close` closes it)
         else:
             self._file, self._path = _open_new(directory, header.started_at)
-        # Reading the project's files takes too long for the model's thread.
+        # Reading the project's modules takes too long for the model's thread.
         self._files = self._files_before = {**_hashes(project), **_hashes_of_sources(project.resolve(), sources)}
         self._writer = RecordingWriter(self._file, replace(header, files=self._files))
         self._file.flush()
@@ -202,11 +202,12 @@ def read_settings(project: Path) -> dict[str, bytes]:
     """Return the content of the project's settings, by absolute path; log those that can't be read."""
     settings = {}
     for path in (project.resolve() / name for name in SETTINGS):
-        if path.is_file():
-            try:
+        try:
+            # Opening a named pipe would wait.
+            if path.is_file():
                 settings[str(path)] = path.read_bytes()
-            except OSError as error:
-                logger.warning("the recording lacks the hash of %s: %s", path.name, error.strerror)
+        except OSError as error:
+            logger.warning("the recording lacks the hash of %s: %s", path.name, error.strerror)
     return settings
 
 

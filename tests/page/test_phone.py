@@ -50,7 +50,7 @@ PARTS = """parts => parts
   }))
   .filter(({ box, isVisible }) => isVisible && box.width > 0 && box.height > 0)"""
 # Sets the text of the chip, and measures before the page sets another: whether the page is wider than the phone, which
-# texts in the bar are cut off, if by less than a pixel, and the width of the model's name.
+# texts in the bar are cut off, also by less than a pixel, and the width of the model's name.
 WITH_FIGURES = """text => {
   const range = new Range();
   const isCut = (element) => {

@@ -169,21 +169,24 @@ class WireClient:
                 return parse_frame(received) if received[:2] == b"\xff\xd8" else parse_sound(received)
         raise _too_late("picture or sound")
 
-    async def unbroken(self, count: int) -> list[Frame | Sound]:
+    async def unbroken(self, count: int, *, from_start: bool = True) -> list[Frame | Sound]:
         """Read media up to `count` pieces of the only track of sound between which none is missing.
 
-        The server drops the oldest sound of more than a second that waits, as it does after a stall of a busy machine:
-        the media are those from the last missing piece on.
+        If more than a second of sound waits, as after a stall of a busy machine, the server drops the oldest: the media
+        are those from the last missing piece on. That happens twice at most.
         """
         media: list[Frame | Sound] = []
-        heard, newest = 0, -1
+        heard, newest, gaps = 0, -1, 0
         async with asyncio.timeout(TIMEOUT_S):
             while heard < count:
                 item = await self.media()
                 if isinstance(item, Sound):
                     assert item.header.seq > newest
-                    if heard and item.header.seq != newest + 1:
-                        media, heard = [], 0
+                    if newest < 0:
+                        assert item.header.seq == 0 or not from_start
+                    elif item.header.seq != newest + 1:
+                        media, heard, gaps = [], 0, gaps + 1
+                        assert gaps <= 2
                     heard, newest = heard + 1, item.header.seq
                 media.append(item)
         return media

@@ -176,7 +176,7 @@ async def test_who_joins_late_sees_both_pictures_and_hears_what_comes(server: Ru
             assert held.keys() == {"left", "right"}
             assert all(frame.header.flags & 2 for frame in held.values())
             await visitor.send("set_mode", {"mode": "single"})
-            heard = of(Sound, await viewer.unbroken(4), "voice")
+            heard = of(Sound, await viewer.unbroken(4, from_start=False), "voice")
     server.wait_for_health("ready")
     assert heard[0].header.pts_us > held["left"].header.pts_us
 
@@ -190,7 +190,7 @@ async def test_a_client_that_stops_acknowledging_skips_frames_and_no_sound(serve
         # The server has both from here on, and sends a frame of each every two seconds at most.
         await visitor.send("reactor.ping", {"t": 1})
         await visitor.data("reactor.pong", t=1)
-        media = await visitor.unbroken(60)
+        media = await visitor.unbroken(60, from_start=False)
     server.wait_for_health("ready")
     check_sound(of(Sound, media, "voice"))
     for track in SIZES:

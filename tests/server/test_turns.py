@@ -127,5 +127,5 @@ async def test_the_model_pauses_while_its_controller_is_away_until_the_grace_is_
             async with client(server.url) as waiting:
                 frames = viewer.frames
                 await viewer.data("reactor.session", phase="ended", reason="left")
-                assert viewer.frames - frames < 60, "what was queued, and the black end"
+                assert viewer.frames - frames < 60, "fewer than half of those of two seconds"
                 await waiting.data("reactor.session", phase="started")

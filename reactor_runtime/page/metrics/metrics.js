@@ -134,7 +134,7 @@ export class Metrics {
   }
 
   #summarise(fps, delayMs) {
-    // It may break after the dot alone.
+    // A line may break only after the dot.
     const parts = [fps !== null && `${Math.round(fps)}\u00a0fps`, delayMs !== null && `${Math.round(delayMs)}\u00a0ms`];
     this.summary = parts.filter(Boolean).join("\u00a0· ");
   }

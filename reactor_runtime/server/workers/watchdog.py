@@ -12,6 +12,8 @@ logger = logging.getLogger(__name__)
 
 LONGEST_ROUND_S = 5.0
 WARN_S = 30.0
+# On a busy machine so many answers may be late.
+MOST_SILENT_ROUNDS = 2
 GIL_HELD = "    (the model holds the interpreter lock: its stack is known only after a crash)\n"
 
 
@@ -39,38 +41,35 @@ class Watchdog:
         self._round_s = min(LONGEST_ROUND_S, step_timeout_s / 8) if step_timeout_s else LONGEST_ROUND_S
         self._warn_s = WARN_S
         self._heartbeat: Heartbeat | None = None
-        # Of this step: the newest stack, and how long the engine has not answered since.
+        # The newest stack of this step, and the rounds since then in which the engine has not answered.
         self._where = ""
-        self._silent_s = 0.0
+        self._silent_rounds = 0
 
     def record_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Keep the engine's answer for the end of the round."""
         self._heartbeat = heartbeat
 
     async def wait_for_hang(self) -> str:
-        """Wait until the model has been in one step for too long; return its stack.
-
-        It is "" if the engine was silent for the second half of the time: one answer may be late on a busy machine.
-        """
+        """Wait until the model has been in one step for too long; return its stack, "" when the engine is silent."""
         alarm = Alarm(self._clock)
         while not self._step_timeout_s or self.blocked_s < self._step_timeout_s:
             self._heartbeat, began = None, self._clock.now()
             self._request_heartbeat()
             await alarm.wait(began + self._round_s)
             self._add_round(self._clock.now() - began)
-        return self._where if self._silent_s < self._step_timeout_s / 2 else ""
+        return self._where if self._silent_rounds <= MOST_SILENT_ROUNDS else ""
 
     def _add_round(self, elapsed_s: float) -> None:
         blocked = self._heartbeat is None or self._heartbeat.blocked
         if not blocked or elapsed_s > 2 * self._round_s:
             self.blocked_s, self._warn_s = 0.0, WARN_S
-            self._where, self._silent_s = "", 0.0
+            self._where, self._silent_rounds = "", 0
             return
         self.blocked_s += elapsed_s
         if self._heartbeat is None:
-            self._silent_s += elapsed_s
+            self._silent_rounds += 1
         else:
-            self._where, self._silent_s = self._heartbeat.where, 0.0
+            self._where, self._silent_rounds = self._heartbeat.where, 0
         if self.blocked_s < self._warn_s or self._step_timeout_s:
             return
         self._warn_s *= 2

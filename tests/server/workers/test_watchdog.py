@@ -65,8 +65,8 @@ async def test_a_model_that_does_not_yield_for_the_timeout_hangs(answer: Heartbe
     assert watched.hung.result() == (BLOCKED.where if answer else "")
 
 
-@pytest.mark.parametrize(("answers_s", "where"), [(7.0, BLOCKED.where), (2.0, "")])
-async def test_the_stack_of_a_hang_is_kept_while_answers_are_late(answers_s: float, where: str) -> None:
+@pytest.mark.parametrize(("answers_s", "where"), [(6.0, BLOCKED.where), (5.0, BLOCKED.where), (4.0, "")])
+async def test_the_stack_of_a_hang_is_kept_while_two_answers_are_late(answers_s: float, where: str) -> None:
     watched = Watched(8.0)
     watched.answer = BLOCKED
     await watched.pass_s(answers_s)
