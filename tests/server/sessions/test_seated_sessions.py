@@ -297,14 +297,19 @@ def turns() -> Iterator[AdmissionFixture]:
     os.close(services.memory)
 
 
-async def test_a_private_room_is_not_filled_for_ever_while_others_wait(turns: AdmissionFixture) -> None:
+def come_again_after_a_turn(turns: AdmissionFixture) -> tuple[Client, Client, Client]:
+    """Fill a private room; return its second client, one that waits elsewhere, and the successor of the first."""
     first = come(turns, room="ours")
     turns.begin()
     second = come(turns, room="ours")
     stranger = come(turns)
     turns.clock.move_to(turns.clock.now() + 301)
     assert first.closing is not None
-    again = come(turns, room="ours")
+    return second, stranger, come(turns, room="ours")
+
+
+async def test_a_private_room_is_not_filled_for_ever_while_others_wait(turns: AdmissionFixture) -> None:
+    second, stranger, again = come_again_after_a_turn(turns)
     assert await places(again) == [(2, 2)]
     turns.clock.move_to(turns.clock.now() + 301)
     turns.end()
@@ -332,13 +337,7 @@ async def test_a_room_is_filled_until_its_time_is_over(turns: AdmissionFixture) 
 
 
 async def test_a_room_is_filled_again_when_nobody_waits_for_another_one(turns: AdmissionFixture) -> None:
-    first = come(turns, room="ours")
-    turns.begin()
-    second = come(turns, room="ours")
-    stranger = come(turns)
-    turns.clock.move_to(turns.clock.now() + 301)
-    assert first.closing is not None
-    again = come(turns, room="ours")
+    second, stranger, again = come_again_after_a_turn(turns)
     turns.admission.detach(stranger)
     assert session_of(turns).controllers == [again, second]
 
