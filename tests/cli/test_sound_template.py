@@ -64,4 +64,5 @@ async def test_received_sound_equals_the_played_sound(project: Path, monkeypatch
     played_at = {piece.seq: piece.pts_s for piece in pieces}
     apart = [frame.pts_s - played_at[frame.seq] for frame in frames if frame.seq in played_at]
     assert len(apart) > 1
-    assert set(apart) == {0}
+    # One microsecond is the rounding of a timestamp.
+    assert np.abs(apart).max() < 1.5e-6
